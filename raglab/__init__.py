@@ -1,0 +1,1 @@
+"""RAG Lab: retrieval-augmented generation, every stage in the open."""

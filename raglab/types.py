@@ -1,0 +1,216 @@
+"""The nouns of retrieval-augmented generation, and one protocol for each stage.
+
+Everything that flows through the lab is one of these frozen values.  A stage takes values in
+and returns new ones; it never changes what it was given.  That is what lets a trace keep every
+step, and a widget draw it, without the stages knowing that they are watched.
+
+One idea carries the whole lab: **every score explains itself**.  A `Hit` lists the `Part`s that
+its score is the sum of.  BM25 has a part for each query term, RRF one for each source list,
+late interaction one for each query token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+"""Rows are vectors: float32, shape [n, d]."""
+
+
+class RagLabError(Exception):
+    """Something that the reader can mend; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document as it was read. `text` is the original; every offset points into it."""
+
+    doc_id: str
+    text: str
+    title: str = ""
+    source: str = ""
+    updated: str = ""  # ISO date, "2026-03-01", or empty where it is not known
+    groups: tuple[str, ...] = ()  # who may read it; empty means everyone
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage of a document: `document.text[start:end] == text`, always.
+
+    It carries its document's card (title, source, date, groups), so that a hit can be shown,
+    cited and filtered without the document at hand.
+    """
+
+    chunk_id: str
+    doc_id: str
+    text: str
+    start: int
+    end: int
+    heading: str = ""  # the path of headings above it, "Refund policy > Enterprise"
+    context: str = ""  # a blurb put before the text when it is indexed; never shown as the source
+    title: str = ""
+    source: str = ""
+    updated: str = ""
+    groups: tuple[str, ...] = ()
+
+    @property
+    def indexed_text(self) -> str:
+        """What the encoder and BM25 read: the context, if there is one, then the text."""
+        return f"{self.context}\n{self.text}" if self.context else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is searched for. `origin` says who wrote it: the reader, or a rewriter."""
+
+    query_id: str
+    text: str
+    origin: str = "reader"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One addend of a score."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk in a ranking. `rank` counts from 1; `score == sum(part.value for part in parts)`."""
+
+    chunk: Chunk
+    score: float
+    rank: int
+    parts: tuple[Part, ...]
+
+
+Ranking = tuple[Hit, ...]
+"""Hits, best first. Equal scores stand in order of chunk_id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A hit that did not reach the prompt, and why, in words: "rank 23, cut at 20"."""
+
+    hit: Hit
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the generator reads. Citation [n] in `text` is `kept[n - 1]`."""
+
+    text: str
+    kept: Ranking
+    dropped: tuple[Drop, ...]
+    tokens: int  # of `text`, by the assembler's counter
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A claim's source: the number in the answer, the chunk, and the words that support it."""
+
+    number: int
+    chunk_id: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the reader is told. A refusal is an answer too, and says so."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    refused: bool
+    origin: str  # "extractive", or the model, or where a replayed reply came from
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a language model returned. `origin` is shown wherever its text is."""
+
+    text: str
+    model: str
+    origin: str
+    input_tokens: int
+    output_tokens: int
+    seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A quote that answers a question, letter for letter as it stands in the document."""
+
+    doc_id: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A golden question. Its evidence is quotes, not chunk ids, so it can judge any chunking."""
+
+    query_id: str
+    text: str
+    kind: str
+    answer: str
+    evidence: tuple[Evidence, ...]
+    answerable: bool
+    split: str = "dev"
+    why: str = ""  # what this question tests, in a line
+
+
+Allowed = Callable[[Chunk], bool]
+"""A filter: may this chunk be seen? It acts inside every retriever, before the cut at k."""
+
+
+class Chunker(Protocol):
+    def chunk(self, document: Document) -> tuple[Chunk, ...]: ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into unit vectors."""
+
+    fingerprint: str  # changes whenever the vectors would
+
+    def embed(self, texts: Sequence[str]) -> Vectors: ...
+    def embed_tokens(self, text: str) -> Vectors: ...
+
+
+class Rewriter(Protocol):
+    """Returns the queries to search with, the reader's own first."""
+
+    def rewrite(self, query: Query) -> tuple[Query, ...]: ...
+
+
+class Retriever(Protocol):
+    def retrieve(self, query: Query, k: int, allowed: Allowed | None = None) -> Ranking: ...
+
+
+class Fuser(Protocol):
+    def fuse(self, rankings: Mapping[str, Ranking]) -> Ranking: ...
+
+
+class Reranker(Protocol):
+    def rerank(self, query: Query, hits: Ranking) -> Ranking: ...
+
+
+class Assembler(Protocol):
+    def assemble(self, query: Query, hits: Ranking) -> Context: ...
+
+
+class Generator(Protocol):
+    def generate(self, query: Query, context: Context) -> Answer: ...
+
+
+class LLM(Protocol):
+    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 1024) -> Completion: ...
