@@ -35,7 +35,9 @@ class Recorder:
         after: tuple[str, ...] = (),
     ) -> T:
         settings = repr(getattr(call, "__self__", call))
-        key = (call, tuple(map(_hashable, arguments)))
+        # Not the bound method itself: Python compares those by identity, stages by value.
+        owner, function = getattr(call, "__self__", None), getattr(call, "__func__", call)
+        key = (owner, function, tuple(map(_hashable, arguments)))
         known = self.memo.get(key)
         if known is not None:
             done = replace(known, name=name, after=after, reused=True)

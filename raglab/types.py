@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +168,15 @@ class Question:
     why: str = ""  # what this question tests, in a line
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoding:
+    """What the encoder made of one text of t word pieces (its special tokens left out)."""
+
+    vector: Vectors  # float32 [d], length 1
+    tokens: NDArray[np.float16]  # [t, d], rows of length 1
+    spans: NDArray[np.int32]  # [t, 2]: where each word piece stands in the text, in characters
+
+
 Allowed = Callable[[Chunk], bool]
 """A filter: may this chunk be seen? It acts inside every retriever, before the cut at k."""
 
@@ -176,14 +185,20 @@ class Chunker(Protocol):
     def chunk(self, document: Document) -> tuple[Chunk, ...]: ...
 
 
-@runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into unit vectors."""
+    """Turns texts into unit vectors, and says how it counts them."""
 
-    fingerprint: str  # changes whenever the vectors would
-
+    @property
+    def fingerprint(self) -> str: ...  # changes whenever the vectors would
+    @property
+    def limit(self) -> int: ...  # word pieces that it reads; the rest is invisible to it
+    @property
+    def dimension(self) -> int: ...
+    def spans(self, text: str) -> list[tuple[int, int]]: ...
+    def count(self, text: str) -> int: ...
+    def encode(self, texts: Sequence[str], *, progress: bool = False) -> list[Encoding]: ...
+    def encode_query(self, text: str) -> Encoding: ...
     def embed(self, texts: Sequence[str]) -> Vectors: ...
-    def embed_tokens(self, text: str) -> Vectors: ...
 
 
 class Rewriter(Protocol):

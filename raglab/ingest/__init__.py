@@ -1,0 +1,1 @@
+"""The offline half of RAG: documents in, an index out."""

@@ -1,0 +1,127 @@
+"""Reads documents and golden questions.  The only place that parses input.
+
+Markdown with front matter (YAML between `---` lines: id, title, source, updated, groups), golden
+questions as JSON lines, and BEIR folders (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`; Thakur
+et al. 2021, "BEIR").  What cannot be read is an error that names the file, the line and the mend.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import frontmatter
+from yaml import YAMLError
+
+from raglab.types import Document, Evidence, Query, Question, RagLabError
+
+Qrels = dict[str, dict[str, int]]
+"""query_id -> doc_id -> relevance (0 is not relevant)."""
+
+
+def read_folder(folder: Path | str) -> tuple[Document, ...]:
+    """Every `*.md` under a folder, in order of path."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise RagLabError(f"{folder} is not a folder: give the folder that holds the .md files")
+    documents = tuple(read_markdown(path, folder) for path in sorted(folder.rglob("*.md")))
+    if not documents:
+        raise RagLabError(f"{folder} holds no .md file: put documents there, or name another")
+    seen: dict[str, int] = {}
+    for document in documents:
+        seen[document.doc_id] = seen.get(document.doc_id, 0) + 1
+    twice = sorted(doc_id for doc_id, count in seen.items() if count > 1)
+    if twice:
+        raise RagLabError(f"{folder}: the id {twice[0]!r} stands in two files: change one")
+    return documents
+
+
+def read_markdown(path: Path, folder: Path | None = None) -> Document:
+    """One Markdown file. Without front matter, its path below `folder` is its id."""
+    try:
+        post = frontmatter.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise RagLabError(f"{path} is not UTF-8 ({error}): save it as UTF-8") from error
+    except YAMLError as error:
+        raise RagLabError(f"{path}: its front matter is not YAML: {error}") from error
+    card: dict[str, Any] = post.metadata
+    name = path.relative_to(folder).with_suffix("").as_posix() if folder else path.stem
+    groups = card.get("groups") or ()
+    if not isinstance(groups, list | tuple):
+        raise RagLabError(f"{path}: groups must be a list, such as [hr], not {groups!r}")
+    known = {"id", "title", "source", "updated", "groups"}
+    return Document(
+        doc_id=str(card.get("id") or name),
+        text=post.content,
+        title=str(card.get("title") or _first_heading(post.content) or name),
+        source=str(card.get("source") or path.name),
+        updated=str(card.get("updated") or ""),
+        groups=tuple(map(str, groups)),
+        metadata={key: str(value) for key, value in card.items() if key not in known},
+    )
+
+
+def _first_heading(text: str) -> str:
+    first = next((line for line in text.splitlines() if line.startswith("# ")), "")
+    return first.removeprefix("# ").strip()
+
+
+def read_questions(path: Path | str) -> tuple[Question, ...]:
+    """Golden questions, a JSON object a line."""
+    questions = []
+    for number, row in _json_lines(Path(path)):
+        try:
+            evidence = tuple(Evidence(e["doc_id"], e["quote"]) for e in row["evidence"])
+            questions.append(Question(**{**row, "evidence": evidence}))
+        except (KeyError, TypeError) as error:
+            raise RagLabError(
+                f"{path}:{number} is not a golden question ({error}): "
+                "see data/README.md for the fields"
+            ) from error
+    return tuple(questions)
+
+
+def read_beir(
+    folder: Path | str, split: str = "test"
+) -> tuple[tuple[Document, ...], tuple[Query, ...], Qrels]:
+    """A BEIR folder. A document's text is its title, a space, and its body; only queries that
+    the split judges are returned."""
+    folder = Path(folder)
+    documents = []
+    for _, row in _json_lines(folder / "corpus.jsonl"):
+        title, body = str(row.get("title") or ""), str(row.get("text") or "")
+        text = f"{title} {body}".strip()
+        documents.append(Document(str(row["_id"]), text, title, source=folder.name))
+    qrels: Qrels = {}
+    try:
+        with (folder / "qrels" / f"{split}.tsv").open(encoding="utf-8", newline="") as file:
+            for line in csv.DictReader(file, delimiter="\t"):
+                judged = qrels.setdefault(line["query-id"], {})
+                judged[line["corpus-id"]] = int(line["score"])
+    except (OSError, KeyError, ValueError) as error:
+        raise RagLabError(
+            f"{folder}/qrels/{split}.tsv cannot be read ({error!r}): it needs the columns "
+            "query-id, corpus-id and score, separated by tabs"
+        ) from error
+    queries = tuple(
+        Query(str(row["_id"]), str(row["text"]), origin=folder.name)
+        for _, row in _json_lines(folder / "queries.jsonl")
+        if str(row["_id"]) in qrels
+    )
+    return tuple(documents), queries, qrels
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RagLabError(f"{path} cannot be read: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                raise RagLabError(f"{path}:{number} is not JSON ({error})") from error

@@ -1,0 +1,1 @@
+"""The online half of RAG that finds: rewrite, retrieve, fuse, rerank."""

@@ -1,0 +1,105 @@
+"""Reranking: a closer look at the few that retrieval found.
+
+*Late interaction* keeps a vector for each token (Khattab and Zaharia 2020, "ColBERT").  Each
+token of the query looks for its best match in the chunk; the matches are added up:
+
+    MaxSim(q, c) = Σ_i max_j  q_i · c_j
+
+The encoder here was never trained for it.  Put in place of the first stage's score it gains
+little and can lose; added to it, it gains.  So both are brought to one scale, as z-scores over
+the candidates, and blended:
+
+    score(c) = first · z(first stage) + late · z(MaxSim)
+
+The parts show both: one for the first stage, and for each query token how much better the chunk
+matches it than the average candidate does.  These sum to the score, for a z-score is linear:
+
+    late · z(MaxSim) = Σ_i  late · (m_i(c) - mean of m_i) / standard deviation of MaxSim
+
+Left out: cross-encoders, which read query and chunk together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raglab.ingest.index import Index
+from raglab.retrieve.ranking import DIGITS, rank, z_scores
+from raglab.types import Embedder, Part, Query, RagLabError, Ranking, Vectors
+
+
+def max_sim(query: Vectors, chunk: Vectors) -> NDArray[np.float64]:
+    """float [q]: for each query token, the cosine of its best match among the chunk's tokens.
+
+    query is [q, d], chunk [t, d], rows of length 1.  Their sum is ColBERT's MaxSim.
+    """
+    if not len(chunk):
+        return np.zeros(len(query))
+    best: NDArray[np.float64] = (query @ chunk.T).max(axis=1).astype(float)
+    return np.round(best, DIGITS)
+
+
+@dataclass(frozen=True)
+class LateInteraction:
+    """Reranks the first `depth` hits; the rest are cut. `first` and `late` are the two weights."""
+
+    index: Index
+    embedder: Embedder
+    depth: int = 50
+    first: float = 1.0
+    late: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.depth < 1:
+            raise RagLabError(f"depth is {self.depth}: rerank at least 1 hit")
+
+    def rerank(self, query: Query, hits: Ranking) -> Ranking:
+        """The same chunks in a new order, each with its parts."""
+        hits = hits[: self.depth]
+        if not hits or not query.text.strip():
+            return hits
+        encoding = self.embedder.encode_query(query.text)
+        tokens = encoding.tokens.astype(np.float32)
+        names = [f"match: {query.text[start:end]}" for start, end in encoding.spans.tolist()]
+        matches = np.stack(
+            [max_sim(tokens, self.index.token_vectors(hit.chunk.chunk_id)) for hit in hits]
+        )
+        addends = self.late * spread(matches)
+        firsts = z_scores([hit.score for hit in hits])
+        return rank(
+            (
+                hit.chunk,
+                [
+                    Part("first stage", self.first * firsts[row]),
+                    *_parts(names, addends[row].tolist()),
+                ],
+            )
+            for row, hit in enumerate(hits)
+        )
+
+
+def spread(matches: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float [n, q] -> [n, q]: addends whose row sums are the z-scores of the rows' sums.
+
+    >>> spread(np.array([[1.0, 0.5], [0.5, 0.4]])).sum(axis=1).round(6).tolist()
+    [1.0, -1.0]
+    """
+    deviation = matches.sum(axis=1).std()
+    if deviation < 1e-12:
+        return np.zeros_like(matches)
+    scaled: NDArray[np.float64] = (matches - matches.mean(axis=0)) / deviation
+    return scaled
+
+
+def _parts(names: Sequence[str], values: Sequence[float]) -> list[Part]:
+    """A part a token; a word that the query repeats gets a number, so that names stay apart."""
+    seen: dict[str, int] = {}
+    parts = []
+    for name, value in zip(names, values, strict=True):
+        seen[name] = seen.get(name, 0) + 1
+        parts.append(Part(name if seen[name] == 1 else f"{name} ({seen[name]})", value))
+    return parts
