@@ -1,0 +1,152 @@
+"""The handbook and its golden questions keep the promises that data/README.md makes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import frontmatter
+import pytest
+
+from raglab.ingest.corpus import read_folder, read_questions
+
+DATA = Path(__file__).parents[1] / "data"
+FILES = sorted((DATA / "corpus" / "handbook").glob("*.md"))
+DOCUMENTS = read_folder(DATA / "corpus" / "handbook")
+QUESTIONS = read_questions(DATA / "golden" / "handbook.jsonl")
+BY_ID = {document.doc_id: document for document in DOCUMENTS}
+KINDS = {"exact-token", "paraphrase", "numeric", "table", "multi-hop", "unanswerable"}
+QUOTES = [(q.query_id, e.doc_id, e.quote) for q in QUESTIONS for e in q.evidence]
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def longest_shared_run(a: str, b: str) -> int:
+    """The most consecutive words that two texts share: 2 for "a b c" and "x b c"."""
+    left, right = words(a), words(b)
+    best, previous = 0, [0] * (len(right) + 1)
+    for word in left:
+        current = [0] * (len(right) + 1)
+        for j, other in enumerate(right, start=1):
+            if word == other:
+                current[j] = previous[j - 1] + 1
+                best = max(best, current[j])
+        previous = current
+    return best
+
+
+def test_there_is_enough_of_everything() -> None:
+    kinds = Counter(question.kind for question in QUESTIONS)
+    assert len(DOCUMENTS) >= 30
+    assert len(QUESTIONS) >= 60
+    assert set(kinds) == KINDS
+    assert min(kinds.values()) >= 10
+    assert kinds["unanswerable"] >= 14
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_document_has_its_card(path: Path) -> None:
+    card = frontmatter.loads(path.read_text(encoding="utf-8")).metadata
+    document = BY_ID[path.stem]
+    assert list(card) == ["id", "title", "source", "updated", "groups"]
+    assert card["id"] == path.stem
+    assert document.text.startswith(f"# {document.title}\n")
+    assert document.source.startswith("Larkspur Cloud / ")
+    assert date.fromisoformat(document.updated)
+    assert isinstance(card["updated"], str)
+
+
+def test_ids_are_unique_and_no_two_documents_are_the_same() -> None:
+    assert len(BY_ID) == len(DOCUMENTS) == len(FILES)
+    assert len({document.text for document in DOCUMENTS}) == len(DOCUMENTS)
+    assert len({question.query_id for question in QUESTIONS}) == len(QUESTIONS)
+    assert len({question.text for question in QUESTIONS}) == len(QUESTIONS)
+
+
+@pytest.mark.parametrize(("query_id", "doc_id", "quote"), QUOTES)
+def test_a_quote_stands_in_its_document_and_nowhere_else(
+    query_id: str, doc_id: str, quote: str
+) -> None:
+    assert BY_ID[doc_id].text.count(quote) == 1, query_id
+    assert [d.doc_id for d in DOCUMENTS if quote in d.text] == [doc_id]
+    assert 20 <= len(quote) <= 260
+    assert "\n" not in quote
+
+
+def test_a_question_is_answerable_exactly_if_it_has_evidence() -> None:
+    for question in QUESTIONS:
+        assert question.answerable == bool(question.evidence), question.query_id
+        assert question.answerable == bool(question.answer), question.query_id
+        assert question.answerable == (question.kind != "unanswerable"), question.query_id
+
+
+def test_multi_hop_needs_two_quotes() -> None:
+    for question in QUESTIONS:
+        if question.kind == "multi-hop":
+            assert len(set(question.evidence)) >= 2, question.query_id
+
+
+def test_no_question_needs_a_restricted_document() -> None:
+    assert {group for document in DOCUMENTS for group in document.groups} == {"hr", "finance"}
+    for query_id, doc_id, _ in QUOTES:
+        assert BY_ID[doc_id].groups == (), query_id
+
+
+def test_both_splits_hold_about_half_of_each_kind() -> None:
+    counts = Counter((question.kind, question.split) for question in QUESTIONS)
+    assert {split for _, split in counts} == {"dev", "test"}
+    for kind in KINDS:
+        assert abs(counts[kind, "dev"] - counts[kind, "test"]) <= 2, kind
+
+
+def test_every_question_says_why_it_is_there() -> None:
+    for question in QUESTIONS:
+        assert question.why.strip(), question.query_id
+        assert "\n" not in question.why, question.query_id
+
+
+def test_no_question_copies_its_evidence() -> None:
+    assert longest_shared_run("a b c", "x b c") == 2
+    for question in QUESTIONS:
+        for evidence in question.evidence:
+            assert longest_shared_run(question.text, evidence.quote) < 8, question.query_id
+
+
+def test_the_first_question_is_the_one_that_the_workbook_opens_with() -> None:
+    first = QUESTIONS[0]
+    assert (first.query_id, first.split) == ("numeric-01", "dev")
+    assert first.text == "How much did contextual retrieval cut failed retrievals?"
+    quotes = " ".join(evidence.quote for evidence in first.evidence)
+    assert "49%" in quotes
+    assert "67%" in quotes
+
+
+@pytest.mark.parametrize(
+    ("doc_id", "fact"),
+    [
+        ("errors-platform", "ERR_2043"),
+        ("errors-platform", "ERR_2034"),
+        ("errors-platform", "ERR_2403"),
+        ("errors-run", "ERR_4203"),
+        ("api-users", "get_user_by_id"),
+        ("api-users", "get_user_by_email"),
+        ("api-users", "get_users_by_ids"),
+        ("api-accounts", "fetch_account_details"),
+        ("api-accounts", "fetch_account_summary"),
+        ("rag-contextual-retrieval", "35%, from 5.7% to 3.7%"),
+        ("rag-contextual-retrieval", "49%, from 5.7% to 2.9%"),
+        ("rag-contextual-retrieval", "67%, from 5.7% to 1.9%"),
+        ("refund-policy-enterprise", "Enterprise refund policy"),
+    ],
+)
+def test_facts_that_the_workbook_speaks_of(doc_id: str, fact: str) -> None:
+    assert fact in BY_ID[doc_id].text
+
+
+def test_the_figures_of_contextual_retrieval_stand_in_one_document_only() -> None:
+    for figure in ("49%", "67%"):
+        assert [d.doc_id for d in DOCUMENTS if figure in d.text] == ["rag-contextual-retrieval"]
