@@ -24,7 +24,7 @@ from raglab.retrieve.fuse import RRF
 from raglab.retrieve.rerank import LateInteraction
 from raglab.retrieve.rewrite import MultiQuery, PassThrough
 from raglab.retrieve.sparse import BM25
-from raglab.types import LLM, Chunk, Document, Question, RagLabError
+from raglab.types import LLM, Chunk, Document, Query, Question, RagLabError, Retriever
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
@@ -45,6 +45,8 @@ def open_lab(
     groups: Sequence[str] = (),
     llm: LLM | None = None,
     multi_query: bool = False,
+    k: int = 20,
+    keep: int = 6,
     rebuild: bool = False,
     progress: bool = True,
 ) -> Pipeline:
@@ -52,19 +54,26 @@ def open_lab(
 
     groups: what the reader belongs to; documents of other groups are never retrieved.
     llm: answers with this model, `ClaudeLLM()` for one, in place of repeating sentences.
+    k: hits that each retriever returns; keep: hits that survive the rerank.
     multi_query: also searches with other wordings, by `llm`, or offline from kept replies.
     """
     documents = read_corpus(corpus)
     embedder = SentenceEncoder(cache=cache_folder() / "encodings.sqlite3")
     index = open_index(documents, Path(corpus).name, embedder, rebuild=rebuild, progress=progress)
     bm25 = BM25(index.chunks)
+    retrievers: dict[str, Retriever] = {"dense": Dense(index, embedder), "sparse": bm25}
+    # The first query pays for loading the weights and inverting the index. It is paid here, so
+    # that the milliseconds of a trace are the stages' own.
+    for retriever in retrievers.values():
+        retriever.retrieve(Query("warm", "warm up"), 1)
     return Pipeline(
         rewriter=MultiQuery(llm or ReplayLLM(DATA / "replies")) if multi_query else PassThrough(),
-        retrievers={"dense": Dense(index, embedder), "sparse": bm25},
+        retrievers=retrievers,
         fuser=RRF(),
         reranker=LateInteraction(index, embedder),
-        assembler=BudgetAssembler(embedder.count),
+        assembler=BudgetAssembler(embedder.count, keep=keep),
         generator=PromptedGenerator(llm) if llm else Extractive(index, embedder, bm25),
+        k=k,
         allowed=Readable(tuple(groups)),
     )
 
@@ -97,8 +106,8 @@ def read_corpus(corpus: str | Path = "handbook") -> tuple[Document, ...]:
         return read_folder(corpus)
     names = ", ".join(sorted(path.name for path in (DATA / "corpus").glob("*/"))) or "none"
     raise RagLabError(
-        f"no corpus {str(corpus)!r}: name one of the workbook's ({names}) or a folder that is there. "
-        "The workbook's own lie in data/ of a clone, installed with `pip install -e .`"
+        f"no corpus {str(corpus)!r}: name one of the workbook's ({names}), which lie in data/ of a "
+        "clone installed with `pip install -e .`, or give a folder that is there"
     )
 
 

@@ -79,4 +79,4 @@ class Memo:
 
 
 def _hashable(argument: object) -> Hashable:
-    return tuple(argument.items()) if isinstance(argument, Mapping) else cast(Hashable, argument)
+    return tuple(argument.items()) if isinstance(argument, Mapping) else argument

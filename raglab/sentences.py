@@ -15,7 +15,12 @@ import re
 from itertools import pairwise
 
 _END = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+(?=[^\sa-z])|(?<=[。！？])")
-_LINE = re.compile(r"\n(?=\s*(?:[|#>*+-]|\d+[.)]\s|```))|(?<=\|)\n|\n\s*\n")
+_LINE = re.compile(
+    r"^[ \t]*#{1,6}[ \t].*\n"  # a heading
+    r"|\n(?=\s*(?:[|#>*+-]|\d+[.)]\s|```))"  # before a table row, list item, quote, heading, code
+    r"|(?<=\|)\n|\n\s*\n",  # after a table row; between paragraphs
+    re.MULTILINE,
+)
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|cf|vs|et al|etc|Dr|Mr|Ms|Mrs|No|Fig|approx)\.)$")
 
 

@@ -146,7 +146,7 @@ def _encode(output: Output, chunks: dict[str, Chunk]) -> dict[str, Any]:
             ],
         }
     if output and isinstance(output[0], Query):
-        return {"queries": [asdict(cast(Query, query)) for query in output]}
+        return {"queries": [asdict(query) for query in output]}
     return {"hits": [_encode_hit(cast(Hit, hit), chunks) for hit in output]}
 
 

@@ -75,14 +75,14 @@ class BM25:
         for _, rows, weights in weighted:
             scores[rows] += weights
             found[rows] = True
-        rows = top(scores, k, self.chunks, found & mask(self.chunks, allowed))
-        parts: dict[int, list[Part]] = {row: [] for row in rows}
+        best = top(scores, k, self.chunks, found & mask(self.chunks, allowed))
+        parts: dict[int, list[Part]] = {row: [] for row in best}
         for word, postings, weights in weighted:
             for row, addends in parts.items():
                 place = int(np.searchsorted(postings, row))
                 if place < len(postings) and postings[place] == row:
                     addends.append(Part(word, float(weights[place])))
-        return rank((self.chunks[row], parts[row]) for row in rows)
+        return rank((self.chunks[row], parts[row]) for row in best)
 
     def idf(self, term: str) -> float:
         """A term's weight; that of the rarest possible term where no chunk holds it."""

@@ -30,7 +30,7 @@ LONGEST_TEXT = 2000  # characters of a chunk that a picture carries
 
 
 def flow_model(trace: Trace, evidence: Collection[str] = ()) -> Model:
-    """What the pictures draw, as JSON-able data. `evidence` names the chunks that hold the answer."""
+    """What the pictures draw, as plain data. `evidence` names the chunks that hold the answer."""
     places = _places(trace)
     names: dict[str, int] = {}  # a part's name is written once; rows name it by number
     columns = [
@@ -57,30 +57,6 @@ def flow_model(trace: Trace, evidence: Collection[str] = ()) -> Model:
     }
     model["stages"] = _stages(trace, places, model)
     return model
-
-
-def changes(old: Model, new: Model) -> str:
-    """What a knob changed, in words.
-
-    >>> empty = {"columns": [], "chunks": []}
-    >>> changes(empty, empty)
-    'The same chunks are in the same places.'
-    """
-    before = {column["name"]: column for column in old["columns"]}
-    said = []
-    for column in new["columns"]:
-        was = before.get(column["name"])
-        if was is None or was["count"] != column["count"]:
-            said.append(f"{column['label']} (was {was['count'] if was else 'not there'})")
-    entered = _prompt(new) - _prompt(old)
-    left = _prompt(old) - _prompt(new)
-    said += [f"into the prompt: {', '.join(sorted(entered))}"] if entered else []
-    said += [f"out of the prompt: {', '.join(sorted(left))}"] if left else []
-    if not said and ranks_of(old) != ranks_of(new):
-        return "The same chunks reach the prompt; some changed rank on the way."
-    if not said:
-        return "The same chunks are in the same places."
-    return "Now " + "; ".join(said) + "."
 
 
 def fate_in_words(fate: Mapping[str, Any]) -> str:
@@ -266,6 +242,8 @@ def _says(stage: str, place: int, model: Model) -> str:
         for chunk in model["chunks"]
     )
     said = "; ".join(f"{column['name']}: {column['label']}" for column in columns)
+    if len(columns) == 1:
+        said = columns[0]["label"]
     if stage == "rewrite":
         count = len(model["queries"])
         said = "One query" if count == 1 else f"{count} queries, written from one"
@@ -287,7 +265,7 @@ def _where_is_it(columns: Sequence[Model], model: Model) -> str:
     said = []
     for chunk_id in holders if columns else ():
         at = [
-            f"rank {row[1]} in {column['name']}"
+            f"[{row[1]}]" if column["stage"] == "assemble" else f"rank {row[1]} in {column['name']}"
             for column in columns
             for row in column["rows"]
             if row[0] == chunk_id
@@ -318,7 +296,3 @@ def _answer(trace: Trace) -> Model | None:
 
 def ranks_of(model: Model) -> dict[tuple[str, str], int]:
     return {(col["name"], row[0]): row[1] for col in model["columns"] for row in col["rows"]}
-
-
-def _prompt(model: Model) -> set[str]:
-    return {row[0] for col in model["columns"] if col["stage"] == "assemble" for row in col["rows"]}

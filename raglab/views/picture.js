@@ -1,107 +1,4 @@
-// The picture itself: columns of rows, a line for each chunk.  flow.py puts this file before flow.js.
-// Document text reaches the page through text nodes and attributes alone, never as markup.
-
-const NS = "http://www.w3.org/2000/svg";
-const QUERY_WIDTH = 96; // pixels, as are all numbers below
-const GAP = 46; // between columns: where the lines run
-const LANE_HEAD = 24;
-const TALL = 600; // rows shrink, down to 13, to fit this height
-const CUT_ROOM = 16; // an empty band in a column, for the words "cut at 20"
-
-function element(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
-
-function drawn(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS(NS, tag), attributes, children);
-}
-
-function fill(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false)
-      node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children); // strings become text nodes
-  return node;
-}
-
-const isLost = (fate) => fate.kind === "cut" || fate.kind === "dropped";
-const inWords = (fate) => (isLost(fate) ? `lost at ${fate.step}: ${fate.reason}` : fate.reason);
-const took = (step) => (step.reused ? "reused" : `${step.ms} ms`);
-
-// Where everything stands. Steps that read the same lists share a place and are stacked as lanes.
-function layOut(model, width) {
-  const cards = new Map(model.chunks.map((card) => [card.id, card]));
-  const places = [];
-  for (const column of model.columns) (places[column.place] ??= []).push(column);
-  const depth = places.length - 1;
-  const unit = Math.max(92, (width - QUERY_WIDTH - depth * GAP - 4) / (depth + 0.5));
-  const leftOut = (column) =>
-    column.stage !== "assemble" ? [] : model.chunks.filter(
-      (card) => card.fate.kind === "dropped" && card.fate.step === column.name);
-
-  const busiest = Math.max(1, ...places.map((at) => at.reduce((n, c) => n + c.rows.length, 0)));
-  const heads = Math.max(1, ...places.map((at) => at.length)) * (LANE_HEAD + 8);
-  const height = Math.min(19, Math.max(13, Math.floor((TALL - heads) / busiest)));
-
-  const columns = new Map();
-  const rows = new Map();
-  let bottom = 60;
-  places.forEach((at, place) => {
-    const x = QUERY_WIDTH + GAP + (place - 1) * (unit + GAP);
-    const last = place === depth;
-    let y = 4;
-    for (const column of at) {
-      if (at.length > 1) y += LANE_HEAD;
-      const box = { column, place, x, y, width: last ? unit * 1.5 : unit, lane: at.length > 1 };
-      const cut = cutIn(column, cards, model);
-      column.rows.forEach(([id, rank, score, parts], index) => {
-        if (cut && index === cut.after) {
-          box.cut = { ...cut, y };
-          y += CUT_ROOM;
-        }
-        const row = { id, rank, score, parts, index, x, y, box, height, card: cards.get(id) };
-        rows.set(`${column.name}\n${id}`, row);
-        y += height;
-      });
-      box.bottom = y;
-      const left = leftOut(column);
-      if (left.length) y += LANE_HEAD;
-      for (const card of left) {
-        const row = { id: card.id, rank: "×", x, y, box, height: 2 * height + 3, card, left: true };
-        rows.set(`${column.name}\n${card.id}`, row);
-        y += row.height + 3;
-      }
-      columns.set(column.name, { ...box, left, end: y });
-      for (const row of rows.values()) if (row.box === box) row.box = columns.get(column.name);
-      y += 8;
-    }
-    bottom = Math.max(bottom, y);
-  });
-  const right = Math.max(0, ...[...columns.values()].map((box) => box.x + box.width)) + 4;
-  return { columns, rows, cards, places, height, bottom, right, unit };
-}
-
-// The rank after which a whole tail was cut by one step: drawn as a rule with its words.
-function cutIn(column, cards, model) {
-  const next = model.columns.find((other) => other.after.includes(column.name));
-  const lost = (id) => {
-    const fate = cards.get(id).fate;
-    return next && fate.kind === "cut" && fate.step === next.name;
-  };
-  let after = column.rows.length;
-  while (after > 0 && lost(column.rows[after - 1][0])) after -= 1;
-  const count = column.rows.length - after;
-  if (!count) return null;
-  const found = /cut at (\d+)$/.exec(cards.get(column.rows[after][0]).fate.reason);
-  return { after, place: next.place, says: `cut at ${found ? found[1] : after}` };
-}
-
-function bezier(x1, y1, x2, y2) {
-  const bend = (x2 - x1) / 2;
-  return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
-}
+// The picture itself: columns of rows, a line for each chunk.
 
 class Picture {
   constructor(select) {
@@ -113,27 +10,48 @@ class Picture {
     this.lists = new Map();
     this.at = ""; // the row that Tab reaches
     this.heads = element("div", { class: "rl-heads" });
-    this.lineLayers = ["lost", "plain", "marked"].map((name) => drawn("g", { class: `rl-${name}-lines` }));
+    this.lineLayers = ["lost", "plain", "marked"].map((name) =>
+      drawn("g", { class: `rl-${name}-lines` }),
+    );
     this.frame = drawn("g", { class: "rl-frame", "aria-hidden": "true" });
     this.board = drawn("g");
-    this.svg = drawn("svg", { role: "group", "aria-label": "Candidates at every stage" },
-      this.frame, ...this.lineLayers, this.board);
+    this.svg = drawn(
+      "svg",
+      { role: "group", "aria-label": "Candidates at every stage" },
+      this.frame,
+      ...this.lineLayers,
+      this.board,
+    );
     this.queries = element("div", { class: "rl-queries" });
     this.answer = element("div", { class: "rl-answer", role: "group", "aria-label": "Answer" });
     this.hint = element("div", { class: "rl-hint", "aria-hidden": "true", hidden: true });
-    this.sheet = element("div", { class: "rl-sheet" },
-      this.heads, this.svg, this.queries, this.answer, this.hint);
-    this.el = element("div", { class: "rl-scroll", role: "region", "aria-label": "Flow of candidates" }, this.sheet);
+    this.sheet = element(
+      "div",
+      { class: "rl-sheet" },
+      this.heads,
+      this.svg,
+      this.queries,
+      this.answer,
+      this.hint,
+    );
+    this.el = element(
+      "div",
+      { class: "rl-scroll", role: "region", "aria-label": "Flow of candidates" },
+      this.sheet,
+    );
     this.board.addEventListener("keydown", (event) => this.onKey(event));
     this.pen = document.createElement("canvas").getContext("2d");
+    this.elided = new Map();
   }
 
   draw(model) {
     const changed = this.model && this.model !== model;
+    this.family = getComputedStyle(this.el).fontFamily;
     const before = this.plan;
     this.model = model;
-    this.plan = layOut(model, Math.max(this.el.clientWidth - 2, 640));
-    const focused = document.activeElement?.closest?.(".rl-row") && this.board.contains(document.activeElement);
+    this.plan = layOut(model, Math.max(this.el.clientWidth - 2, 640), this.step);
+    const focused =
+      document.activeElement?.closest?.(".rl-row") && this.board.contains(document.activeElement);
     this.drawLists();
     this.drawRows(changed ? before : null);
     this.drawLines();
@@ -142,17 +60,24 @@ class Picture {
     this.drawQueries();
     this.drawAnswer();
     this.show(this.step, this.chosen);
-    if (!this.drawnRows.has(this.at)) this.at = this.drawnRows.keys().next().value ?? "";
-    this.rove(this.at, focused && !this.board.contains(document.activeElement));
+    if (changed) this.warm("", "");
+    const reachable = [...this.plan.rows.keys()].filter(
+      (key) => this.plan.rows.get(key).box.place <= this.step,
+    );
+    const at = reachable.includes(this.at) ? this.at : (reachable[0] ?? "");
+    this.rove(at, focused && !this.board.contains(document.activeElement));
+    if (at) this.el.removeAttribute("tabindex");
+    else this.el.setAttribute("tabindex", "0"); // nothing inside to focus, and it may scroll
     clearTimeout(this.settling);
     this.settling = setTimeout(() => this.settle(), 800);
   }
 
   drawLists() {
     for (const [name, list] of this.lists)
-      if (!this.plan.columns.has(name)) list.remove(), this.lists.delete(name);
+      if (!this.plan.columns.has(name)) (list.remove(), this.lists.delete(name));
     for (const [name, box] of this.plan.columns) {
-      if (!this.lists.has(name)) this.lists.set(name, drawn("g", { role: "listbox", class: "rl-list" }));
+      if (!this.lists.has(name))
+        this.lists.set(name, drawn("g", { role: "listbox", class: "rl-list" }));
       const list = this.lists.get(name);
       list.setAttribute("aria-label", `${name}, ${box.column.label}`);
       this.board.append(list);
@@ -161,12 +86,13 @@ class Picture {
 
   drawRows(before) {
     for (const [key, row] of this.drawnRows)
-      if (!this.plan.rows.has(key)) row.node.remove(), this.drawnRows.delete(key);
+      if (!this.plan.rows.has(key)) (row.node.remove(), this.drawnRows.delete(key));
     for (const [key, row] of this.plan.rows) {
       const { card, box } = row;
       let now = this.drawnRows.get(key);
       if (!now) {
         now = { node: this.newRow(key, row.id), key };
+        now.node.style.transform = `translate(${row.x}px, ${row.y}px)`; // it fades in where it belongs
         this.drawnRows.set(key, now);
         this.lists.get(box.column.name).append(now.node);
       }
@@ -180,16 +106,21 @@ class Picture {
       const [pill, rank, label, second] = node.children;
       pill.setAttribute("width", box.width);
       pill.setAttribute("height", row.height - 1);
-      const line = row.left ? this.plan.height : row.height;
+      const line = row.left ? this.plan.height + 2 : row.height;
       rank.textContent = row.rank;
       rank.setAttribute("y", line / 2);
       label.setAttribute("y", line / 2);
-      const room = box.width - 32;
+      const room = box.width - 24;
       label.textContent = this.elide((marked ? glyph(card) : "") + row.id, room, small, marked);
       second.textContent = row.left ? this.elide(card.fate.reason, room, 11, false) : "";
-      second.setAttribute("y", line * 1.5);
+      second.setAttribute("y", line * 1.5 - 1);
       node.setAttribute("aria-label", this.spoken(row));
-      node.setAttribute("aria-posinset", box.left.length && row.left ? box.column.rows.length + 1 + box.left.indexOf(card) : row.index + 1);
+      node.setAttribute(
+        "aria-posinset",
+        box.left.length && row.left
+          ? box.column.rows.length + 1 + box.left.indexOf(card)
+          : row.index + 1,
+      );
       node.setAttribute("aria-setsize", box.column.rows.length + box.left.length);
       node.classList.toggle("rl-evidence", card.marks.includes("evidence"));
       node.classList.toggle("rl-cited", card.marks.includes("cited"));
@@ -199,18 +130,30 @@ class Picture {
   }
 
   newRow(key, id) {
-    const node = drawn("g", {
-      class: "rl-row", role: "option", tabindex: "-1", "aria-selected": "false",
-      onclick: () => { this.rove(key, true); this.select(this.chosen === id ? "" : id); },
-      onpointerenter: () => this.warm(id, key),
-      onpointerleave: () => this.warm("", ""),
-      onfocus: () => { this.rove(key, false); this.warm(id, key); },
-      onblur: () => this.warm("", ""),
-    },
+    const node = drawn(
+      "g",
+      {
+        class: "rl-row rl-pending",
+        role: "option",
+        tabindex: "-1",
+        "aria-selected": "false",
+        onclick: () => {
+          this.rove(key, true);
+          this.select(this.chosen === id ? "" : id);
+        },
+        onpointerenter: () => this.warm(id, key),
+        onpointerleave: () => this.warm("", ""),
+        onfocus: () => {
+          this.rove(key, false);
+          this.warm(id, key);
+        },
+        onblur: () => this.warm("", ""),
+      },
       drawn("rect", { class: "rl-pill", rx: 3 }),
-      drawn("text", { class: "rl-rank", x: 21, dy: "0.34em", "text-anchor": "end" }),
-      drawn("text", { class: "rl-label", x: 27, dy: "0.34em" }),
-      drawn("text", { class: "rl-why", x: 27, dy: "0.34em" }));
+      drawn("text", { class: "rl-rank", x: 17, dy: "0.34em", "text-anchor": "end" }),
+      drawn("text", { class: "rl-label", x: 22, dy: "0.34em" }),
+      drawn("text", { class: "rl-why", x: 22, dy: "0.34em" }),
+    );
     return node;
   }
 
@@ -223,7 +166,9 @@ class Picture {
   }
 
   spoken({ id, rank, card, box, left }) {
-    const marks = card.marks.map((mark) => (mark === "evidence" ? "holds the answer" : "cited by the answer"));
+    const marks = card.marks.map((mark) =>
+      mark === "evidence" ? "holds the answer" : "cited by the answer",
+    );
     const where = left ? `left out of ${box.column.name}` : `rank ${rank} in ${box.column.name}`;
     return [id, card.title, where, ...marks, inWords(card.fate)].filter(Boolean).join(", ");
   }
@@ -235,7 +180,12 @@ class Picture {
         const source = this.plan.rows.get(`${name}\n${row.id}`);
         if (!source || source.left) continue;
         const key = `${name}\n${row.box.column.name}\n${row.id}`;
-        const path = bezier(source.x + source.box.width, source.y + source.height / 2, row.x, row.y + row.height / 2);
+        const path = bezier(
+          source.x + source.box.width,
+          source.y + source.height / 2,
+          row.x,
+          row.y + row.height / 2,
+        );
         this.line(wanted, key, path, row.id, row.box.place, row.card);
       }
     }
@@ -246,7 +196,7 @@ class Picture {
       this.line(wanted, `\n${box.column.name}`, path, "", box.place, null);
     }
     for (const [key, line] of this.drawnLines)
-      if (!wanted.has(key)) line.node.remove(), this.drawnLines.delete(key);
+      if (!wanted.has(key)) (line.node.remove(), this.drawnLines.delete(key));
   }
 
   line(wanted, key, path, id, place, card) {
@@ -278,48 +228,90 @@ class Picture {
       const { column, x, y, width } = box;
       if (box.lane) {
         const name = drawn("tspan", { class: "rl-lane-name" }, column.name);
-        marks.push(drawn("text", { class: "rl-lane", x: x + 2, y: y - 8, "data-place": box.place },
-          name, `  ${column.label} · ${took(column)}`));
+        const room = width + this.plan.gap - 14 - this.widthOf(column.name, 12, true);
+        const long = `  ${column.label} · ${took(column)}`;
+        const short = `  ${column.count} · ${took(column)}`;
+        marks.push(
+          drawn(
+            "text",
+            { class: "rl-lane", x: x + 2, y: y - 8, "data-place": box.place },
+            name,
+            this.widthOf(long, 11) <= room ? long : short,
+          ),
+        );
       }
       if (box.cut) {
         const middle = box.cut.y + CUT_ROOM / 2;
-        marks.push(drawn("g", { class: "rl-cut", "data-place": box.cut.place },
-          drawn("path", { d: `M${x} ${middle}h${width / 2 - 34}m68 0h${width / 2 - 34}` }),
-          drawn("text", { x: x + width / 2, y: middle, dy: "0.34em", "text-anchor": "middle" }, box.cut.says)));
+        marks.push(
+          drawn(
+            "g",
+            { class: "rl-cut", "data-place": box.cut.place },
+            drawn("path", { d: `M${x} ${middle}h${width / 2 - 34}m68 0h${width / 2 - 34}` }),
+            drawn(
+              "text",
+              { x: x + width / 2, y: middle, dy: "0.34em", "text-anchor": "middle" },
+              box.cut.says,
+            ),
+          ),
+        );
       }
       if (box.left.length)
-        marks.push(drawn("text", { class: "rl-lane", x: x + 2, y: box.bottom + 16, "data-place": box.place },
-          `left out by ${column.name}: ${box.left.length}`));
+        marks.push(
+          drawn(
+            "text",
+            { class: "rl-lane", x: x + 2, y: box.bottom + 16, "data-place": box.place },
+            `left out by ${column.name}: ${box.left.length}`,
+          ),
+        );
     }
     for (const row of this.plan.rows.values()) {
       const { fate } = row.card;
       const loser = this.plan.columns.get(fate.step);
       if (!isLost(fate) || row.left || !loser?.column.after.includes(row.box.column.name)) continue;
       if (loser.left.includes(row.card)) continue; // its line goes on, and ends in the next column
-      marks.push(drawn("path", { class: "rl-end", "data-place": fate.place,
-        d: `M${row.x + row.box.width + 4} ${row.y + row.height / 2 - 2.5}l5 5m0 -5l-5 5` }));
+      marks.push(
+        drawn("path", {
+          class: "rl-end",
+          "data-place": fate.place,
+          d: `M${row.x + row.box.width + 4} ${row.y + row.height / 2 - 2.5}l5 5m0 -5l-5 5`,
+        }),
+      );
     }
     this.frame.replaceChildren(...marks);
   }
 
   drawHeads() {
     const { columns, places, unit } = this.plan;
-    const heads = this.model.stages.filter((stage) => stage.place < places.length).map((stage) => {
-      const boxes = [...columns.values()].filter((box) => box.place === stage.place);
-      const [box] = boxes;
-      const lines = [];
-      if (boxes.length === 1) {
-        lines.push(`${box.column.label} · ${took(box.column)}`);
-        if (box.column.budget) lines.push(`${box.column.tokens.toLocaleString("en")} of ${box.column.budget.toLocaleString("en")} tokens`);
-      } else if (boxes.length) lines.push(`${boxes.length} lists, side by side`);
-      else lines.push(this.model.queries.length > 1 ? `${this.model.queries.length} queries` : "1 query", ...(stage.ms ? [took(stage)] : []));
-      const head = element("div", { class: "rl-head", "data-place": stage.place },
-        element("strong", {}, boxes.length === 1 ? box.column.name : stage.title),
-        ...lines.map((words) => element("span", {}, words)));
-      head.style.left = `${box ? box.x : 0}px`;
-      head.style.width = `${box ? box.width : QUERY_WIDTH + GAP / 2}px`;
-      return head;
-    });
+    const heads = this.model.stages
+      .filter((stage) => stage.place < places.length)
+      .map((stage) => {
+        const boxes = [...columns.values()].filter((box) => box.place === stage.place);
+        const [box] = boxes;
+        const lines = [];
+        if (boxes.length === 1) {
+          const { label, tokens, budget } = box.column;
+          const grouped = (count) => count.toLocaleString("en");
+          lines.push(
+            label,
+            budget ? `${grouped(tokens)} of ${grouped(budget)} tokens` : took(box.column),
+          );
+        } else if (boxes.length) lines.push(`${boxes.length} side by side`);
+        else
+          lines.push(
+            this.model.queries.length > 1 ? `${this.model.queries.length} queries` : "1 query",
+            ...(stage.ms ? [took(stage)] : []),
+          );
+        const head = element(
+          "div",
+          { class: "rl-head", "data-place": stage.place },
+          element("strong", {}, boxes.length === 1 ? box.column.name : stage.title),
+          ...(box?.column.budget ? [element("small", {}, took(box.column))] : []),
+          ...lines.map((words) => element("span", {}, words)),
+        );
+        head.style.left = `${box ? box.x : 0}px`;
+        head.style.width = `${box ? box.width : QUERY_WIDTH + FEED - 6}px`;
+        return head;
+      });
     this.heads.replaceChildren(...heads);
     this.heads.style.width = `${Math.max(this.plan.right, unit)}px`;
   }
@@ -345,27 +337,56 @@ class Picture {
     if (answer && last) {
       const stage = stages.at(-1);
       const source = new Map(last.column.rows.map(([id, rank]) => [rank, id]));
-      const pick = (number, words) => source.has(number)
-        ? element("button", { type: "button", class: "rl-cite", "aria-label": `Citation ${number}, ${source.get(number)}`,
-            onclick: () => this.select(source.get(number)) }, words)
-        : words;
-      const words = answer.text.split(/(\[\d+\])/).map((piece) => {
-        const number = /^\[(\d+)\]$/.exec(piece);
-        return number ? pick(Number(number[1]), piece) : piece;
+      const pick = (number, words) =>
+        source.has(number)
+          ? element(
+              "button",
+              {
+                type: "button",
+                class: "rl-cite",
+                "aria-label": `Citation ${number}, ${source.get(number)}`,
+                onclick: () => this.select(source.get(number)),
+              },
+              words,
+            )
+          : words;
+      const words = answer.text.split(/(\[\d+\][.,;:]?)/).map((piece) => {
+        const [, number, stop] = /^\[(\d+)\](\W?)$/.exec(piece) ?? [];
+        return number
+          ? element("span", { class: "rl-together" }, pick(Number(number), `[${number}]`), stop)
+          : piece;
       });
       this.answer.replaceChildren(
-        element("p", { class: "rl-answer-head" }, element("strong", {}, answer.refused ? "No answer" : "Answer"),
-          ` ${answer.origin} · ${took(stage)}`),
+        element(
+          "p",
+          { class: "rl-answer-head" },
+          element("strong", {}, answer.refused ? "No answer" : "Answer"),
+          ` ${answer.origin} · ${took(stage)}`,
+        ),
         element("p", { class: "rl-answer-text" }, ...words),
-        element("ol", { class: "rl-quotes" }, ...answer.citations.map((one) =>
-          element("li", {}, pick(one.number, `[${one.number}] ${one.chunk_id}`),
-            element("q", {}, one.quote.length > 140 ? `${one.quote.slice(0, 139)}…` : one.quote)))));
+        element(
+          "ol",
+          { class: "rl-quotes" },
+          ...answer.citations.map((one) =>
+            element(
+              "li",
+              {},
+              pick(one.number, `[${one.number}] ${one.chunk_id}`),
+              element("q", {}, one.quote.length > 140 ? `${one.quote.slice(0, 139)}…` : one.quote),
+            ),
+          ),
+        ),
+      );
       this.answer.style.left = `${last.x}px`;
       this.answer.style.width = `${last.width}px`;
       this.answer.style.top = `${last.end + this.heads.offsetHeight + 10}px`;
       bottom = Math.max(bottom, last.end + this.answer.offsetHeight + 20);
     }
-    fill(this.svg, { width: this.plan.right, height: bottom, viewBox: `0 0 ${this.plan.right} ${bottom}` }, []);
+    fill(
+      this.svg,
+      { width: this.plan.right, height: bottom, viewBox: `0 0 ${this.plan.right} ${bottom}` },
+      [],
+    );
     this.queries.style.top = `${this.heads.offsetHeight}px`;
   }
 
@@ -374,6 +395,7 @@ class Picture {
     this.step = step;
     this.chosen = chosen;
     const known = this.plan.cards.has(chosen);
+    if (known) this.hint.hidden = true; // the panel tells more
     this.el.classList.toggle("rl-choosing", known);
     for (const { node, x, y, source, box, card, id } of this.drawnRows.values()) {
       const reached = step >= box.place;
@@ -408,12 +430,15 @@ class Picture {
     for (const one of [...this.drawnRows.values(), ...this.drawnLines.values()])
       one.node.classList.toggle("rl-warm", Boolean(id) && one.id === id);
     const row = this.plan.rows.get(key);
-    this.hint.hidden = !row || this.step < row.box.place;
+    this.hint.hidden = !row || this.step < row.box.place || id === this.chosen;
     if (this.hint.hidden) return;
     const { card } = row;
     const told = isLost(card.fate) && this.step < card.fate.place ? card.title : inWords(card.fate);
-    this.hint.replaceChildren(element("strong", {}, row.id), element("span", {}, card.heading || card.title),
-      element("span", { class: "rl-hint-fate" }, told));
+    this.hint.replaceChildren(
+      element("strong", {}, row.id),
+      element("span", {}, card.heading || card.title),
+      element("span", { class: "rl-hint-fate" }, told),
+    );
     const left = Math.min(row.x, this.el.scrollLeft + this.el.clientWidth - 250);
     this.hint.style.left = `${Math.max(0, left)}px`;
     const below = row.y + this.heads.offsetHeight + row.height + 4;
@@ -433,7 +458,8 @@ class Picture {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const here = this.drawnRows.get(this.at);
     if (!here) return;
-    const inPlace = (place) => [...this.plan.rows].filter(([, row]) => row.box.place === place && this.step >= place);
+    const inPlace = (place) =>
+      [...this.plan.rows].filter(([, row]) => row.box.place === place && this.step >= place);
     const column = inPlace(here.box.place);
     const index = column.findIndex(([key]) => key === this.at);
     const sideways = (by) => {
@@ -443,11 +469,15 @@ class Picture {
       return (same.length ? same : rows).sort(nearest)[0];
     };
     const moves = {
-      ArrowDown: () => column[index + 1], ArrowUp: () => column[index - 1],
-      ArrowRight: () => sideways(1), ArrowLeft: () => sideways(-1),
-      Home: () => column[0], End: () => column.at(-1),
+      ArrowDown: () => column[index + 1],
+      ArrowUp: () => column[index - 1],
+      ArrowRight: () => sideways(1),
+      ArrowLeft: () => sideways(-1),
+      Home: () => column[0],
+      End: () => column.at(-1),
     };
-    if (event.key === "Enter" || event.key === " ") this.select(this.chosen === here.id ? "" : here.id);
+    if (event.key === "Enter" || event.key === " ")
+      this.select(this.chosen === here.id ? "" : here.id);
     else if (moves[event.key]) {
       const next = moves[event.key]();
       if (next) this.rove(next[0], true);
@@ -468,26 +498,39 @@ class Picture {
       const { node } = this.drawnRows.get(key);
       node.classList.remove("rl-flash");
       const list = this.lists.get(row.box.column.name);
-      const place = row.left ? row.box.column.rows.length + row.box.left.indexOf(row.card) : row.index;
+      const place = row.left
+        ? row.box.column.rows.length + row.box.left.indexOf(row.card)
+        : row.index;
       if (list.children[place] !== node) list.insertBefore(node, list.children[place] ?? null);
     }
     if (focused && !this.board.contains(document.activeElement)) this.rove(this.at, true);
   }
 
+  widthOf(text, size, bold = false) {
+    this.pen.font = `${bold ? "600 " : ""}${size}px ${this.family}`;
+    return this.pen.measureText(text).width;
+  }
+
   elide(text, room, size, bold) {
-    this.pen.font = `${bold ? "600 " : ""}${size}px ${getComputedStyle(this.el).fontFamily}`;
-    if (this.pen.measureText(text).width <= room) return text;
+    const key = `${text}\n${Math.floor(room)}\n${size}\n${bold}`;
+    if (!this.elided.has(key))
+      this.elided.set(
+        key,
+        this.shortened(text, (words) => this.widthOf(words, size, bold) <= room),
+      );
+    return this.elided.get(key);
+  }
+
+  shortened(text, fits) {
+    if (fits(text)) return text;
     const tail = /#[^#]{1,6}$/.exec(text)?.[0] ?? ""; // "handbook-refunds#12" keeps its number
-    let low = 1;
-    let high = text.length - tail.length;
     const cut = (length) => `${text.slice(0, length).trimEnd()}…${tail}`;
+    let [low, high] = [1, text.length - tail.length];
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
-      if (this.pen.measureText(cut(middle)).width <= room) low = middle;
+      if (fits(cut(middle))) low = middle;
       else high = middle - 1;
     }
     return cut(low);
   }
 }
-
-const glyph = (card) => (card.marks.includes("evidence") ? "★ " : "● ");

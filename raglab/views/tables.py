@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
-from typing import Any
 
 from raglab.trace import Trace
 from raglab.types import Ranking
-from raglab.views.model import changes, fate_in_words, flow_model, ranks_of
+from raglab.views.model import fate_in_words, flow_model, ranks_of
 
-__all__ = ["changes", "flow_model", "html_table", "ranking_table", "trace_table"]
+__all__ = ["flow_model", "html_table", "ranking_table", "trace_table"]
+
+MARKS = {"evidence": "★ holds the answer", "cited": "● cited by the answer"}
 
 
 def ranking_table(hits: Ranking) -> str:
-    """A ranking as an HTML table: rank, chunk, score, and the parts that the score is the sum of."""
+    """A ranking as an HTML table: rank, chunk, score, and the parts that add up to the score."""
     head = ("Rank", "Chunk", "Score", "Parts")
     rows = (
         (
@@ -29,15 +30,15 @@ def ranking_table(hits: Ranking) -> str:
 
 
 def trace_table(trace: Trace, evidence: Collection[str] = ()) -> str:
-    """The picture's data as an HTML table: a row for each chunk, its rank at every step, its fate."""
+    """The picture's data as an HTML table: for each chunk its rank at every step, and its fate."""
     model = flow_model(trace, evidence)
     ranks = ranks_of(model)
     columns = [column["name"] for column in model["columns"]]
     rows = (
         (
-            _marked(chunk),
+            chunk["id"],
             *(str(ranks.get((name, chunk["id"]), "")) for name in columns),
-            fate_in_words(chunk["fate"]),
+            "; ".join([*(MARKS[mark] for mark in chunk["marks"]), fate_in_words(chunk["fate"])]),
         )
         for chunk in model["chunks"]
     )
@@ -56,7 +57,3 @@ def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]])
         f"<table><caption>{escape(caption)}</caption><thead><tr>{tops}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table>"
     )
-
-
-def _marked(chunk: Mapping[str, Any]) -> str:
-    return " ".join([chunk["id"], *(f"({mark})" for mark in chunk["marks"])])

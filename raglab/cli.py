@@ -1,0 +1,163 @@
+"""The lab from a terminal: ask, index, doctor, lab."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from raglab.types import RagLabError
+
+if TYPE_CHECKING:
+    from raglab.trace import Trace
+    from raglab.types import Ranking
+
+app = typer.Typer(
+    help="Follow one real query through every stage of retrieval-augmented generation.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+FIRST = "00_first_query.ipynb"
+
+Corpus = Annotated[str, typer.Option(help="A corpus of the workbook, or a folder of .md files.")]
+
+
+@app.command()
+def ask(
+    query: Annotated[str, typer.Argument(help="A question, in quotes.")],
+    corpus: Corpus = "handbook",
+    k: Annotated[int, typer.Option(min=1, help="Hits that each retriever returns.")] = 20,
+    keep: Annotated[int, typer.Option(min=1, help="Hits that survive the rerank.")] = 6,
+    claude: Annotated[bool, typer.Option(help="Answer with Claude; needs a key.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write the flow as a page.")] = None,
+) -> None:
+    """Ask one question and see what each stage did with it."""
+    from raglab.lab import open_lab
+    from raglab.llm import ClaudeLLM
+
+    model = ClaudeLLM() if claude else None
+    trace = open_lab(corpus, llm=model, k=k, keep=keep, progress=not as_json).run(query)
+    if html:
+        from raglab.views import export_html
+
+        export_html(trace, html)
+        Console(stderr=True).print(Text(f"wrote {html}"))
+    if as_json:
+        sys.stdout.write(trace.to_json(indent=1) + "\n")
+    else:
+        show(trace, Console())
+
+
+def show(trace: Trace, console: Console) -> None:
+    """The trace as a terminal can show it. Text from documents is printed as it is: rich's
+    markup is never read from it."""
+    answer_chunks = list(dict.fromkeys(c.chunk_id for c in trace.answer.citations))
+    table = Table("stage", "hits", "ms", "best hit", "rank of the cited chunks", box=None)
+    for step in trace.steps:
+        hits: Ranking = ()
+        if step.stage in ("retrieve", "fuse", "rerank"):
+            hits = trace.ranking(step.name)
+        elif step.stage == "assemble":
+            hits = trace.context.kept
+        ranks = {hit.chunk.chunk_id: str(place) for place, hit in enumerate(hits, start=1)}
+        table.add_row(
+            Text(step.name),
+            str(len(hits)) if hits or step.stage not in ("rewrite", "generate") else "",
+            f"{step.seconds * 1000:.1f}",
+            Text(hits[0].chunk.chunk_id if hits else ""),
+            Text("  ".join(ranks.get(c, "-") for c in answer_chunks) if hits else ""),
+        )
+    console.print(Text(trace.query.text, style="bold"))
+    if len(trace.queries) > 1:
+        console.print(Text("\n".join(f"  also: {q.text}" for q in trace.queries[1:])))
+    console.print(table)
+    total = sum(step.seconds for step in trace.steps) * 1000
+    calls = sum(call.seconds for step in trace.steps for call in step.calls) * 1000
+    console.print(Text(f"{total - calls:.0f} ms in all stages but the model\n", style="dim"))
+    console.print(Text(trace.answer.text))
+    for citation in trace.answer.citations:
+        chunk = trace.context.kept[citation.number - 1].chunk
+        line = f"  [{citation.number}] {chunk.chunk_id}  {chunk.heading}  ({chunk.source})"
+        console.print(Text(line, style="dim"))
+    console.print(Text(f"  answer: {trace.answer.origin}", style="dim"))
+
+
+@app.command()
+def index(
+    corpus: Corpus = "handbook",
+    rebuild: Annotated[bool, typer.Option(help="Build it even if one is there.")] = False,
+) -> None:
+    """Build the index of a corpus, or say that it is there."""
+    from raglab.ingest.cache import cache_folder
+    from raglab.ingest.embed import SentenceEncoder
+    from raglab.lab import open_index, read_corpus
+
+    embedder = SentenceEncoder(cache=cache_folder() / "encodings.sqlite3")
+    built = open_index(read_corpus(corpus), Path(corpus).name, embedder, rebuild=rebuild)
+    manifest = built.manifest
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(
+        f"{manifest.documents} documents, {manifest.chunks} chunks, "
+        f"{embedder.embedded} embedded now, in {built.folder}",
+        markup=False,
+    )
+    if manifest.truncated:
+        console.print(
+            f"{manifest.truncated} chunks hold more than {manifest.limit} word pieces: "
+            "the encoder does not see what follows"
+        )
+
+
+@app.command()
+def doctor() -> None:
+    """Check each part of the lab, and say how to mend what is not well."""
+    from raglab.doctor import checks
+
+    failed = 0
+    for check in checks():
+        print(check, flush=True)
+        failed += not check.ok
+    print(f"\n{failed} to mend" if failed else "\nready")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def lab(
+    notebook: Annotated[str, typer.Argument(help="Which notebook to open.")] = FIRST,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+) -> None:
+    """Open JupyterLab at the first notebook."""
+    if not (NOTEBOOKS / notebook).is_file():
+        there = ", ".join(sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))) or "none"
+        raise RagLabError(f"no notebook {notebook!r} in {NOTEBOOKS}; there are: {there}")
+    # `raglab` may run from an environment that was never activated: use its own jupyter.
+    command = [sys.executable, "-m", "jupyterlab", str(NOTEBOOKS / notebook)]
+    command += [f"--ServerApp.root_dir={NOTEBOOKS}", "--LabApp.news_url=None"]
+    command += [] if browser else ["--no-browser"]
+    try:
+        raise typer.Exit(subprocess.call(command))
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+def main() -> None:
+    """Runs a command; an error that the reader can mend is a sentence, not a traceback."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    try:
+        app()
+    except RagLabError as error:
+        Console(stderr=True).print(Text(f"raglab: {error}"))
+        sys.exit(1)

@@ -1,0 +1,33 @@
+"""What the tests share. Caches lie in the clone, and nothing may reach for a model hub."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("RAGLAB_CACHE", str(Path(__file__).resolve().parent.parent / ".cache"))
+
+import pytest
+
+from raglab.ingest.embed import SentenceEncoder
+from raglab.ingest.index import Index
+from raglab.lab import open_lab
+from raglab.pipeline import Pipeline
+
+
+@pytest.fixture(scope="session")
+def lab() -> Pipeline:
+    """The default pipeline over the handbook."""
+    return open_lab("handbook", progress=False)
+
+
+@pytest.fixture(scope="session")
+def index(lab: Pipeline) -> Index:
+    return lab.retrievers["dense"].index  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session")
+def encoder() -> SentenceEncoder:
+    """The bundled model, with no cache."""
+    return SentenceEncoder()

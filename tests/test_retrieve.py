@@ -1,0 +1,230 @@
+"""Retrieval by arithmetic that a reader can redo, then against well-known libraries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import FakeEmbedder, chunk, ids, ranking
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from raglab.ingest.chunk import WholeDocument
+from raglab.ingest.index import Index
+from raglab.retrieve.dense import Dense, FaissFlat
+from raglab.retrieve.fuse import RRF
+from raglab.retrieve.ranking import rank, top
+from raglab.retrieve.rerank import LateInteraction, max_sim
+from raglab.retrieve.sparse import BM25
+from raglab.retrieve.tokens import Tokenizer
+from raglab.types import Chunk, Document, Part, Query, RagLabError, Ranking
+
+PLAIN = Tokenizer(stem=False)
+WORDS = st.sampled_from(
+    ["refund", "policy", "error", "limit", "user", "id", "cut", "rank", "late", "fee", "ERR_2043"]
+)
+TEXTS = st.lists(st.lists(WORDS, min_size=1, max_size=12).map(" ".join), min_size=1, max_size=8)
+
+
+def chunks(*texts: str) -> tuple[Chunk, ...]:
+    return tuple(chunk(f"d#{number}", text) for number, text in enumerate(texts))
+
+
+def fake_index(*texts: str, embedder: FakeEmbedder | None = None) -> Index:
+    documents = [Document(f"d{number}", text) for number, text in enumerate(texts)]
+    return Index.build(documents, WholeDocument(), embedder or FakeEmbedder())
+
+
+def assert_sums(hits: Ranking) -> None:
+    for hit in hits:
+        assert hit.score == sum(part.value for part in hit.parts)
+    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+    order = [(-hit.score, hit.chunk.chunk_id) for hit in hits]
+    assert order == sorted(order)
+
+
+# -- BM25 by hand, on four tiny documents ---------------------------------------------------------
+
+FOUR = chunks("refund policy", "refund refund form", "error list", "user list page")
+
+
+def test_bm25_by_hand() -> None:
+    """ "refund" stands in 2 of 4 chunks; the chunks hold 2, 3, 2 and 3 words, 2.5 on average."""
+    hits = BM25(FOUR, PLAIN).retrieve(Query("q", "refund"), 10)
+    idf = math.log(1 + (4 - 2 + 0.5) / (2 + 0.5))
+    once = idf * 1 / (1 + 1.5 * (1 - 0.75 + 0.75 * 2 / 2.5))
+    twice = idf * 2 / (2 + 1.5 * (1 - 0.75 + 0.75 * 3 / 2.5))
+    assert ids(hits) == ["d#1", "d#0"]
+    assert [hit.score for hit in hits] == pytest.approx([twice, once], abs=1e-12)
+
+
+def test_a_term_that_is_asked_for_twice_counts_twice() -> None:
+    bm25 = BM25(FOUR, PLAIN)
+    once = bm25.retrieve(Query("q", "refund"), 10)
+    twice = bm25.retrieve(Query("q", "refund refund"), 10)
+    assert [hit.score for hit in twice] == pytest.approx([2 * hit.score for hit in once])
+
+
+def test_okapi_idf_of_zero_still_finds() -> None:
+    """In half of the chunks, Okapi's idf is ln(2.5 / 2.5) = 0: found, with a score of 0."""
+    hits = BM25(FOUR, PLAIN, variant="okapi").retrieve(Query("q", "refund"), 10)
+    assert ids(hits) == ["d#0", "d#1"]
+    assert [hit.score for hit in hits] == [0, 0]
+
+
+@given(TEXTS, st.lists(WORDS, min_size=1, max_size=5))
+@settings(deadline=None, max_examples=60)
+def test_okapi_equals_rank_bm25(texts: list[str], asked: list[str]) -> None:
+    bm25 = BM25(chunks(*texts), PLAIN, variant="okapi")
+    theirs = BM25Okapi([PLAIN(text) for text in texts])
+    expected = theirs.get_scores(PLAIN(" ".join(asked)))
+    ours = {hit.chunk.chunk_id: hit.score for hit in bm25.retrieve(Query("q", " ".join(asked)), 99)}
+    for row, score in enumerate(expected):
+        assert ours.get(f"d#{row}", 0.0) == pytest.approx(score, abs=1e-9)
+
+
+def test_codes_and_names_stay_findable() -> None:
+    bm25 = BM25(chunks("ERR_2034 a", "ERR_2043 b", "get_user_by_id c", "get_user_by_email d"))
+    assert ids(bm25.retrieve(Query("q", "what is err_2043?"), 1)) == ["d#1"]
+    assert ids(bm25.retrieve(Query("q", "2043"), 1)) == ["d#1"]
+    assert ids(bm25.retrieve(Query("q", "get_user_by_id"), 1)) == ["d#2"]
+    assert ids(bm25.retrieve(Query("q", "user by email"), 1)) == ["d#3"]
+
+
+def test_parts_are_named_by_the_words_that_were_asked() -> None:
+    (hit,) = BM25(chunks("refunds")).retrieve(Query("q", "Refunded or refunding"), 1)
+    assert [part.name for part in hit.parts] == ["Refunded"]
+
+
+# -- dense ----------------------------------------------------------------------------------------
+
+
+def test_dense_is_the_dot_product() -> None:
+    embedder = FakeEmbedder()
+    index = fake_index("refund policy", "error list", embedder=embedder)
+    hits = Dense(index, embedder).retrieve(Query("q", "refund"), 2)
+    expected = index.vectors @ embedder.encode_query("refund").vector
+    assert {hit.chunk.doc_id: hit.score for hit in hits} == pytest.approx(
+        {"d0": float(expected[0]), "d1": float(expected[1])}, abs=1e-6
+    )
+
+
+@given(TEXTS, st.lists(WORDS, min_size=1, max_size=4).map(" ".join), st.integers(1, 10))
+@settings(deadline=None, max_examples=40)
+def test_faiss_equals_numpy(texts: list[str], asked: str, k: int) -> None:
+    embedder = FakeEmbedder()
+    index = fake_index(*texts, embedder=embedder)
+    query = Query("q", asked)
+    exact, faiss = (kind(index, embedder).retrieve(query, k) for kind in (Dense, FaissFlat))
+    assert ids(exact) == ids(faiss)
+    assert [h.score for h in exact] == pytest.approx([h.score for h in faiss], abs=2e-6)
+
+
+def test_faiss_equals_numpy_on_the_handbook(lab, index) -> None:  # type: ignore[no-untyped-def]
+    embedder = lab.retrievers["dense"].embedder
+    for text in ("refund", "What is ERR_2043?", "get_user_by_id"):
+        query = Query("q", text)
+        exact = Dense(index, embedder).retrieve(query, 50)
+        assert ids(exact) == ids(FaissFlat(index, embedder).retrieve(query, 50))
+
+
+# -- RRF ------------------------------------------------------------------------------------------
+
+
+def test_rrf_by_hand() -> None:
+    """Dense 1 and BM25 5 beat dense 10 and BM25 2: 1/61 + 1/65 > 1/70 + 1/62."""
+    dense = ranking("x", *(f"d{i}" for i in range(8)), "y")
+    sparse = ranking("s0", "y", "s1", "s2", "x")
+    hits = {h.chunk.chunk_id: h for h in RRF().fuse({"dense": dense, "sparse": sparse})}
+    assert hits["x"].score == 1 / (60 + 1) + 1 / (60 + 5)
+    assert hits["y"].score == 1 / (60 + 10) + 1 / (60 + 2)
+    assert hits["x"].score > hits["y"].score
+    assert hits["x"].parts == (Part("dense", 1 / 61), Part("sparse", 1 / 65))
+
+
+def test_rrf_breaks_ties_by_chunk_id() -> None:
+    assert ids(RRF().fuse({"a": ranking("z"), "b": ranking("m")})) == ["m", "z"]
+
+
+def test_rrf_refuses_a_negative_k() -> None:
+    with pytest.raises(RagLabError, match="60 is the usual value"):
+        RRF(k=-1)
+
+
+# -- late interaction -----------------------------------------------------------------------------
+
+
+def test_max_sim_by_hand() -> None:
+    query = np.array([[1, 0], [0, 1]], np.float32)
+    page = np.array([[0.6, 0.8], [1, 0]], np.float32)
+    assert max_sim(query, page).tolist() == pytest.approx([1.0, 0.8])
+
+
+def test_rerank_blends_both_stages() -> None:
+    embedder = FakeEmbedder()
+    index = fake_index("late fee", "refund policy", "refund form", embedder=embedder)
+    first = ranking("d0#0", "d2#0", "d1#0")
+    reranker = LateInteraction(index, embedder)
+    blended = reranker.rerank(Query("q", "refund policy"), first)
+    alone = replace(reranker, first=0.0).rerank(Query("q", "refund policy"), first)
+    before = replace(reranker, late=0.0).rerank(Query("q", "refund policy"), first)
+    assert ids(alone)[0] == "d1#0"
+    assert ids(before) == ids(first)
+    expected = {h.chunk.chunk_id: h.score for h in alone}
+    for hit in before:
+        expected[hit.chunk.chunk_id] += hit.score
+    assert {h.chunk.chunk_id: h.score for h in blended} == pytest.approx(expected)
+    assert [part.name for part in blended[0].parts] == [
+        "first stage",
+        "match: refund",
+        "match: policy",
+    ]
+
+
+def test_rerank_cuts_at_its_depth() -> None:
+    embedder = FakeEmbedder()
+    index = fake_index("a", "b", "c", embedder=embedder)
+    hits = LateInteraction(index, embedder, depth=2).rerank(
+        Query("q", "c"), ranking("d0#0", "d1#0", "d2#0")
+    )
+    assert sorted(ids(hits)) == ["d0#0", "d1#0"]
+
+
+# -- what holds for every scorer ------------------------------------------------------------------
+
+
+@given(TEXTS, st.lists(WORDS, min_size=1, max_size=4).map(" ".join))
+@settings(deadline=None, max_examples=40)
+def test_every_score_is_the_sum_of_its_parts(texts: list[str], asked: str) -> None:
+    embedder = FakeEmbedder()
+    index = fake_index(*texts, embedder=embedder)
+    query = Query("q", asked)
+    lists = {
+        "dense": Dense(index, embedder).retrieve(query, 5),
+        "faiss": FaissFlat(index, embedder).retrieve(query, 5),
+        "lucene": BM25(index.chunks).retrieve(query, 5),
+        "okapi": BM25(index.chunks, variant="okapi").retrieve(query, 5),
+    }
+    fused = RRF().fuse(lists)
+    reranked = LateInteraction(index, embedder).rerank(query, fused)
+    for hits in (*lists.values(), fused, reranked):
+        assert_sums(hits)
+
+
+def test_ties_at_the_cut_fall_by_chunk_id() -> None:
+    page = [chunk(name) for name in ("e", "a", "d", "b", "c")]
+    scores = np.array([1.0, 1.0, 2.0, 1.0, 1.0])
+    assert [page[row].chunk_id for row in top(scores, 3, page, np.ones(5, bool))] == ["d", "a", "b"]
+
+
+def test_k_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        top(np.zeros(1), 0, [chunk("a")], np.ones(1, bool))
+
+
+@given(st.lists(st.tuples(st.text(min_size=1, max_size=3), st.integers(-3, 3)), max_size=20))
+def test_rank_is_a_total_order(rows: list[tuple[str, int]]) -> None:
+    assert_sums(rank((chunk(name), [Part("x", value)]) for name, value in rows))
