@@ -37,7 +37,7 @@ def ask(
     query: Annotated[str, typer.Argument(help="A question, in quotes.")],
     corpus: Corpus = "handbook",
     k: Annotated[int, typer.Option(min=1, help="Hits that each retriever returns.")] = 20,
-    keep: Annotated[int, typer.Option(min=1, help="Hits that survive the rerank.")] = 6,
+    keep: Annotated[int, typer.Option(min=1, help="Hits that survive the rerank.")] = 8,
     claude: Annotated[bool, typer.Option(help="Answer with Claude; needs a key.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write the flow as a page.")] = None,

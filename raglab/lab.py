@@ -46,7 +46,7 @@ def open_lab(
     llm: LLM | None = None,
     multi_query: bool = False,
     k: int = 20,
-    keep: int = 6,
+    keep: int = 8,
     rebuild: bool = False,
     progress: bool = True,
 ) -> Pipeline:

@@ -47,7 +47,7 @@ class BudgetAssembler:
     """
 
     count: Callable[[str], int] = field(repr=False, compare=False)
-    keep: int = 6
+    keep: int = 8
     budget: int = 1500
 
     def __post_init__(self) -> None:
