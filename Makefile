@@ -53,8 +53,7 @@ notebooks: $(VENV)/installed-dev ## run each notebook and compare every output, 
 	  --nbval-cell-timeout=120 --nbval-kernel-startup-timeout=120 $(NOTEBOOKS)
 
 execute: $(VENV)/installed-dev ## run the notebooks and keep their outputs in the files
-	$(TEST_ENV) $(BIN)/jupyter nbconvert --to notebook --execute --inplace \
-	  --ExecutePreprocessor.store_widget_state=False $(NOTEBOOKS)
+	$(TEST_ENV) $(BIN)/python tests/execute_notebooks.py $(NOTEBOOKS)
 
 browser: ## install Chromium where it is missing and apt is there
 	@sh tests/chromium.sh

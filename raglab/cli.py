@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,27 +44,31 @@ def ask(
     html: Annotated[Path | None, typer.Option(help="Write the flow as a page.")] = None,
 ) -> None:
     """Ask one question and see what each stage did with it."""
-    from raglab.lab import open_lab
+    from raglab.lab import evidence_for, open_lab
     from raglab.llm import ClaudeLLM
 
     model = ClaudeLLM() if claude else None
-    trace = open_lab(corpus, llm=model, k=k, keep=keep, progress=not as_json).run(query)
+    pipeline = open_lab(corpus, llm=model, k=k, keep=keep, progress=not as_json)
+    trace = pipeline.run(query)
+    evidence = evidence_for(query, pipeline, corpus)
     if html:
         from raglab.views import export_html
 
-        export_html(trace, html)
+        export_html(trace, html, evidence)
         Console(stderr=True).print(Text(f"wrote {html}"))
     if as_json:
         sys.stdout.write(trace.to_json(indent=1) + "\n")
     else:
-        show(trace, Console())
+        show(trace, Console(), evidence)
 
 
-def show(trace: Trace, console: Console) -> None:
-    """The trace as a terminal can show it. Text from documents is printed as it is: rich's
+def show(trace: Trace, console: Console, evidence: Sequence[str] = ()) -> None:
+    """The trace as a terminal can show it; `evidence` names the chunks known to hold the answer,
+    else those that are cited are followed. Text from documents is printed as it is: rich's
     markup is never read from it."""
-    answer_chunks = list(dict.fromkeys(c.chunk_id for c in trace.answer.citations))
-    table = Table("stage", "hits", "ms", "best hit", "rank of the cited chunks", box=None)
+    followed = list(evidence) or list(dict.fromkeys(c.chunk_id for c in trace.answer.citations))
+    which = "rank of the chunks that " + ("hold the answer" if evidence else "are cited")
+    table = Table("stage", "hits", "ms", "best hit", which, box=None)
     for step in trace.steps:
         hits: Ranking = ()
         if step.stage in ("retrieve", "fuse", "rerank"):
@@ -76,7 +81,7 @@ def show(trace: Trace, console: Console) -> None:
             str(len(hits)) if hits or step.stage not in ("rewrite", "generate") else "",
             f"{step.seconds * 1000:.1f}",
             Text(hits[0].chunk.chunk_id if hits else ""),
-            Text("  ".join(ranks.get(c, "-") for c in answer_chunks) if hits else ""),
+            Text("  ".join(ranks.get(c, "-") for c in followed) if hits else ""),
         )
     console.print(Text(trace.query.text, style="bold"))
     if len(trace.queries) > 1:
@@ -86,9 +91,9 @@ def show(trace: Trace, console: Console) -> None:
     calls = sum(call.seconds for step in trace.steps for call in step.calls) * 1000
     console.print(Text(f"{total - calls:.0f} ms in all stages but the model\n", style="dim"))
     console.print(Text(trace.answer.text))
-    for citation in trace.answer.citations:
-        chunk = trace.context.kept[citation.number - 1].chunk
-        line = f"  [{citation.number}] {chunk.chunk_id}  {chunk.heading}  ({chunk.source})"
+    for number in sorted({citation.number for citation in trace.answer.citations}):
+        chunk = trace.context.kept[number - 1].chunk
+        line = f"  [{number}] {chunk.chunk_id}  {chunk.heading}  ({chunk.source})"
         console.print(Text(line, style="dim"))
     console.print(Text(f"  answer: {trace.answer.origin}", style="dim"))
 

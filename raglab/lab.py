@@ -12,6 +12,7 @@ from pathlib import Path
 
 from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.generate import Extractive, PromptedGenerator
+from raglab.evaluate.evidence import supporting
 from raglab.ingest.cache import cache_folder
 from raglab.ingest.chunk import Recursive
 from raglab.ingest.corpus import read_folder, read_questions
@@ -109,6 +110,18 @@ def read_corpus(corpus: str | Path = "handbook") -> tuple[Document, ...]:
         f"no corpus {str(corpus)!r}: name one of the workbook's ({names}), which lie in data/ of a "
         "clone installed with `pip install -e .`, or give a folder that is there"
     )
+
+
+def evidence_for(
+    query: str, pipeline: Pipeline, corpus: str | Path = "handbook"
+) -> tuple[str, ...]:
+    """The chunks that hold the answer, where the query is a golden question; else none."""
+    golden = DATA / "golden" / f"{Path(corpus).name}.jsonl"
+    dense = pipeline.retrievers.get("dense")
+    if not golden.is_file() or not isinstance(dense, Dense):
+        return ()
+    asked = [question for question in read_questions(golden) if question.text == query.strip()]
+    return supporting(asked[0], dense.index.chunks) if asked else ()
 
 
 def golden_questions(corpus: str = "handbook", split: str | None = None) -> tuple[Question, ...]:

@@ -30,6 +30,7 @@ class Support:
 
     number: int  # its source's citation number
     chunk_id: str
+    start: int  # where it begins in the chunk's text
     text: str
     score: float
 
@@ -62,7 +63,7 @@ class Extractive:
         if not supports or best < self.threshold:
             return Answer(REFUSAL, (), refused=True, origin="extractive")
         taken = [s for s in supports if s.score >= best - self.margin][: self.sentences]
-        taken.sort(key=lambda support: support.number)
+        taken.sort(key=lambda support: (support.number, support.start))
         return Answer(
             text=" ".join(f"{support.text} [{support.number}]" for support in taken),
             citations=tuple(Citation(s.number, s.chunk_id, s.text) for s in taken),
@@ -95,7 +96,7 @@ class Extractive:
                 meaning = float(vector @ unit(inside.mean(axis=0))) if len(inside) else 0.0
                 words = self._share(asked, f"{above} {sentence}")
                 score = round((2 * meaning + words) / 3, DIGITS)
-                found.append(Support(number, chunk.chunk_id, sentence, score))
+                found.append(Support(number, chunk.chunk_id, start, sentence, score))
         return sorted(found, key=lambda support: -support.score)
 
     def _share(self, asked: dict[str, float], text: str) -> float:

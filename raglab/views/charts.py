@@ -35,7 +35,7 @@ def parts_figure(hit: Hit) -> Chart:
     """One hit's score as bars, a bar for each part; bars left of zero take away."""
     labels = ["<br>".join(escape(line) for line in wrap(part.name, 28)) for part in hit.parts]
     places = list(range(len(hit.parts)))  # two parts may share a name, so rows go by number
-    values = [part.value for part in hit.parts]
+    values = [float(f"{part.value:.6g}") for part in hit.parts]
     colours = [ADDS if value >= 0 else TAKES for value in values]
     bars = go.Bar(
         x=values,

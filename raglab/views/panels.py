@@ -88,7 +88,7 @@ def changes(old: Model, new: Model) -> str:
         if was is None or was["count"] != column["count"]:
             said.append(f"{column['name']} {column['count']} (was {was['count'] if was else 0})")
     if old["query"] != new["query"]:
-        counts = ", ".join(f"{column['name']} {column['label']}" for column in new["columns"])
+        counts = ", ".join(f"{column['name']} {column['count']}" for column in new["columns"])
         return f"A new query: {counts}."
     entered, left = _prompt(new) - _prompt(old), _prompt(old) - _prompt(new)
     said += [f"into the prompt: {', '.join(sorted(entered))}"] if entered else []
