@@ -54,8 +54,12 @@ def ask(
     if html:
         from raglab.views import export_html
 
-        export_html(trace, html, evidence)
-        Console(stderr=True).print(Text(f"wrote {html}"))
+        try:
+            export_html(trace, html, evidence)
+        except OSError as error:
+            mend = "name a file in a folder that can be written"
+            raise RagLabError(f"{html} cannot be written ({error.strerror}): {mend}") from error
+        Console(stderr=True).print(Text(f"wrote {html}"), soft_wrap=True)
     if as_json:
         sys.stdout.write(trace.to_json(indent=1) + "\n")
     else:
@@ -164,5 +168,5 @@ def main() -> None:
     try:
         app()
     except RagLabError as error:
-        Console(stderr=True).print(Text(f"raglab: {error}"))
+        Console(stderr=True).print(Text(f"raglab: {error}"), soft_wrap=True)
         sys.exit(1)

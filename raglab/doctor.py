@@ -47,6 +47,9 @@ def checks() -> Iterator[Check]:
             yield check()
         except RagLabError as error:
             yield Check(check.__name__.strip("_"), False, str(error), "as it says")
+        except Exception as error:  # a missing package raises here as well as above
+            detail = f"{type(error).__name__}: {error}"
+            yield Check(check.__name__.strip("_"), False, detail, INSTALL)
     for name in LAB_EXTENSIONS:
         yield _extension(name)
 

@@ -102,7 +102,10 @@ class ReplayLLM:
 def _replies(folder: Path) -> dict[str, dict[str, Any]]:
     replies = {}
     for path in sorted(folder.glob("*.jsonl")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        # Not splitlines(): JSON may hold U+2028 and its like as they are, inside a line.
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+            if not line.strip():
+                continue
             try:
                 reply = json.loads(line)
                 replies[reply["prompt_hash"]] = {"text": reply["text"], "origin": reply["origin"]}
@@ -125,7 +128,7 @@ class ClaudeLLM:
 
     model: str = DEFAULT_MODEL
     base_url: str | None = None
-    timeout: float = 60.0  # seconds for the whole request
+    timeout: float = 60.0  # seconds of silence that each try allows
     max_retries: int = 2
     on_text: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
 
@@ -150,23 +153,31 @@ class ClaudeLLM:
                     for piece in stream.text_stream:
                         self.on_text(piece)
                     message = stream.get_final_message()
+                if message.stop_reason is None:
+                    raise ConnectionError("the stream ended before the reply did")
+            text = "".join(block.text for block in message.content if block.type == "text")
+            usage = message.usage.input_tokens, message.usage.output_tokens
         except anthropic.AnthropicError as error:
             raise RagLabError(_mend(error, self)) from error
-        text = "".join(block.text for block in message.content if block.type == "text")
-        if message.stop_reason == "max_tokens":
-            text += f" [cut at max_tokens={max_tokens}]"
+        except Exception as error:  # the SDK lets a parser's and a socket's own errors through
+            raise RagLabError(
+                f"the reply broke off, or is not one of the Messages API ({type(error).__name__}: "
+                f"{error}): run again, or check ANTHROPIC_BASE_URL"
+            ) from error
         if not text.strip():
             raise RagLabError(
                 f"{self.model} sent no text (stop reason: {message.stop_reason}): "
                 "ask again, or ask another model"
             )
+        if message.stop_reason == "max_tokens":
+            text += f" [cut at max_tokens={max_tokens}]"
         return _heard(
             Completion(
                 text=text,
                 model=message.model,
                 origin=f"live call to {message.model}",
-                input_tokens=message.usage.input_tokens,
-                output_tokens=message.usage.output_tokens,
+                input_tokens=usage[0],
+                output_tokens=usage[1],
                 seconds=time.perf_counter() - started,
             )
         )
@@ -212,4 +223,4 @@ def _mend(error: Exception, llm: ClaudeLLM) -> str:
             return f"no model {llm.model!r} there: name another, ClaudeLLM(model=...) ({error})"
         case anthropic.APIStatusError() if error.status_code >= 500:
             return f"the service is overloaded or down, {tried}: wait and run again ({error})"
-    return f"the call to {llm.model} failed: {error}"
+    return f"the call to {llm.model} failed ({error}): mend what it names, or run again"
