@@ -108,8 +108,9 @@ def _replies(folder: Path) -> dict[str, dict[str, Any]]:
                 continue
             try:
                 reply = json.loads(line)
-                replies[reply["prompt_hash"]] = {"text": reply["text"], "origin": reply["origin"]}
-                replies[reply["prompt_hash"]] |= reply
+                for needed in ("prompt_hash", "text", "origin"):
+                    reply[needed]
+                replies[reply["prompt_hash"]] = reply
             except (ValueError, KeyError, TypeError) as error:
                 raise RagLabError(
                     f"{path}:{number} is not a reply ({error!r}): each line needs "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from datetime import date
@@ -11,6 +12,9 @@ import frontmatter
 import pytest
 
 from raglab.ingest.corpus import read_folder, read_questions
+from raglab.llm import ReplayLLM, prompt_hash
+from raglab.retrieve.rewrite import MULTI_QUERY_SYSTEM, MultiQuery, multi_query_prompt
+from raglab.types import Query
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = sorted((DATA / "corpus" / "handbook").glob("*.md"))
@@ -150,3 +154,20 @@ def test_facts_that_the_workbook_speaks_of(doc_id: str, fact: str) -> None:
 def test_the_figures_of_contextual_retrieval_stand_in_one_document_only() -> None:
     for figure in ("49%", "67%"):
         assert [d.doc_id for d in DOCUMENTS if figure in d.text] == ["rag-contextual-retrieval"]
+
+
+def test_every_kept_reply_answers_a_prompt_that_the_lab_sends() -> None:
+    """A changed prompt has another hash, and its kept reply would never be found again."""
+    rows = [
+        json.loads(line)
+        for path in sorted((DATA / "replies").glob("*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    assert rows
+    for row in rows:
+        assert row["origin"], row
+        assert row["stage"] == "rewrite", "say here how the prompt of another stage is made"
+        prompt = multi_query_prompt(row["query"], MultiQuery(ReplayLLM(DATA / "replies")).n)
+        assert row["prompt_hash"] == prompt_hash(prompt, MULTI_QUERY_SYSTEM), row["query"]
+        queries = MultiQuery(ReplayLLM(DATA / "replies")).rewrite(Query("q", row["query"]))
+        assert len(queries) == 4, row["query"]

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from raglab.ingest.chunk import WholeDocument
+from raglab.ingest.embed import unit
 from raglab.ingest.index import Index
 from raglab.retrieve.dense import Dense, FaissFlat
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.ranking import rank, top
-from raglab.retrieve.rerank import LateInteraction, max_sim
+from raglab.retrieve.rerank import LateInteraction, max_sim, max_sims
 from raglab.retrieve.sparse import BM25
 from raglab.retrieve.tokens import Tokenizer
 from raglab.types import Chunk, Document, Part, Query, RagLabError, Ranking
@@ -161,6 +162,17 @@ def test_max_sim_by_hand() -> None:
     query = np.array([[1, 0], [0, 1]], np.float32)
     page = np.array([[0.6, 0.8], [1, 0]], np.float32)
     assert max_sim(query, page).tolist() == pytest.approx([1.0, 0.8])
+
+
+def test_max_sims_equals_max_sim_chunk_by_chunk() -> None:
+    random = np.random.default_rng(0)
+    query, *pages = (
+        unit(random.normal(size=(size, 8))) if size else np.zeros((0, 8), np.float32)
+        for size in (3, 5, 0, 1, 7, 0)
+    )
+    expected = np.stack([max_sim(query, page) for page in pages])
+    assert np.allclose(max_sims(query, pages), expected, atol=2e-6)
+    assert max_sims(query, pages[1:2]).tolist() == [[0, 0, 0]]
 
 
 def test_rerank_blends_both_stages() -> None:

@@ -46,7 +46,7 @@ class BudgetAssembler:
     counts a little differently, so leave some room.
     """
 
-    count: Callable[[str], int] = field(repr=False, compare=False)
+    count: Callable[[str], int] = field(repr=False)
     keep: int = 8
     budget: int = 1500
 

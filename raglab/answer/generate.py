@@ -81,8 +81,8 @@ class Extractive:
         found = []
         for number, hit in enumerate(context.kept, start=1):
             chunk = hit.chunk
-            above = f"{chunk.title} {chunk.heading}"
-            if not codes <= set(self.bm25.tokenizer(f"{above} {chunk.text}")):
+            above = set(self.bm25.tokenizer(f"{chunk.title} {chunk.heading}"))
+            if not codes <= above | set(self.bm25.tokenizer(chunk.text)):
                 continue
             tokens = self.index.token_vectors(chunk.chunk_id)
             # The text stands at the end of what was indexed; its offsets start there.
@@ -94,15 +94,16 @@ class Extractive:
                     continue  # a heading, or a table's rule
                 inside = tokens[(places[:, 0] >= start) & (places[:, 1] <= end)]
                 meaning = float(vector @ unit(inside.mean(axis=0))) if len(inside) else 0.0
-                words = self._share(asked, f"{above} {sentence}")
+                words = _share(asked, above | set(self.bm25.tokenizer(sentence)))
                 score = round((2 * meaning + words) / 3, DIGITS)
                 found.append(Support(number, chunk.chunk_id, start, sentence, score))
         return sorted(found, key=lambda support: -support.score)
 
-    def _share(self, asked: dict[str, float], text: str) -> float:
-        total = sum(asked.values())
-        held = set(self.bm25.tokenizer(text))
-        return sum(idf for term, idf in asked.items() if term in held) / total if total else 0.0
+
+def _share(asked: dict[str, float], held: set[str]) -> float:
+    """The share of the asked terms' weights whose terms are held."""
+    total = sum(asked.values())
+    return sum(idf for term, idf in asked.items() if term in held) / total if total else 0.0
 
 
 SYSTEM = (

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 BUNDLED = "all-MiniLM-L6-v2"
 BATCH = 32  # texts a forward pass
-SAVE_EVERY = 256  # texts between two writes to the cache: what a killed build keeps
+SAVE_EVERY = 64  # texts between two writes to the cache: at most so many are lost to a kill
 
 
 def bundled_model() -> Path:

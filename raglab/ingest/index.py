@@ -187,7 +187,12 @@ def _swap(new: Path, folder: Path) -> None:
     old = new.with_suffix(".old")
     if folder.exists():
         folder.rename(old)
-    new.rename(folder)
+    try:
+        new.rename(folder)
+    except OSError:
+        if not folder.exists():
+            raise
+        shutil.rmtree(new)  # another process was first, and its index is as whole as this one
     shutil.rmtree(old, ignore_errors=True)
 
 
