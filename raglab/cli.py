@@ -153,8 +153,12 @@ def lab(
         raise RagLabError(f"no notebook {notebook!r} in {NOTEBOOKS}; there are: {there}")
     # `raglab` may run from an environment that was never activated: use its own jupyter.
     command = [sys.executable, "-m", "jupyterlab", str(NOTEBOOKS / notebook)]
+    # Neither news nor a list of extensions: nothing is asked of the network.
     command += [f"--ServerApp.root_dir={NOTEBOOKS}", "--LabApp.news_url=None"]
+    command += ["--LabApp.extension_manager=readonly"]
     command += [] if browser else ["--no-browser"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command += ["--allow-root"]  # in a container, root is often the only user
     try:
         raise typer.Exit(subprocess.call(command))
     except KeyboardInterrupt:
