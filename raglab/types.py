@@ -58,6 +58,12 @@ class Chunk:
     source: str = ""
     updated: str = ""
     groups: tuple[str, ...] = ()
+    section: str = ""  # the whole passage that this small chunk was indexed for, if there is one
+
+    @property
+    def shown(self) -> str:
+        """What the reader and the prompt get: the section where the chunk stands for one."""
+        return self.section or self.text
 
     @property
     def indexed_text(self) -> str:
@@ -166,6 +172,8 @@ class Question:
     answerable: bool
     split: str = "dev"
     why: str = ""  # what this question tests, in a line
+    groups: tuple[str, ...] = ()  # what the asker belongs to
+    history: tuple[str, ...] = ()  # the turns before, where the question leans on them
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -64,7 +64,7 @@ class BudgetAssembler:
             if hit.rank > self.keep:
                 dropped.append(Drop(hit, f"rank {hit.rank}, cut at {self.keep}"))
                 continue
-            twin = next((k for k in kept if overlap(k.chunk.text, hit.chunk.text) >= SAME), None)
+            twin = next((k for k in kept if overlap(k.chunk.shown, hit.chunk.shown) >= SAME), None)
             if twin:
                 dropped.append(Drop(hit, f"duplicate of {twin.chunk.chunk_id}"))
                 also.setdefault(twin.chunk.chunk_id, []).append(hit.chunk.chunk_id)
@@ -88,4 +88,4 @@ def _block(number: int, hit: Hit, also: Sequence[str]) -> str:
     named = {"number": str(number), "chunk": chunk.chunk_id, "heading": chunk.heading}
     if also:
         named["also"] = ", ".join(also)
-    return fence("source", chunk.text, **named)
+    return fence("source", chunk.shown, **named)

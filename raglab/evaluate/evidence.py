@@ -13,7 +13,7 @@ from raglab.types import Chunk, Evidence, Question
 
 def holds(chunk: Chunk, evidence: Evidence) -> bool:
     """Does the chunk hold the whole quote, letter for letter?"""
-    return chunk.doc_id == evidence.doc_id and evidence.quote in chunk.text
+    return chunk.doc_id == evidence.doc_id and evidence.quote in chunk.shown
 
 
 def supporting(question: Question, chunks: Iterable[Chunk]) -> tuple[str, ...]:

@@ -75,7 +75,8 @@ def read_questions(path: Path | str) -> tuple[Question, ...]:
     for number, row in _json_lines(Path(path)):
         try:
             evidence = tuple(Evidence(e["doc_id"], e["quote"]) for e in row["evidence"])
-            questions.append(Question(**{**row, "evidence": evidence}))
+            lists = {name: tuple(row.get(name, ())) for name in ("groups", "history")}
+            questions.append(Question(**{**row, **lists, "evidence": evidence}))
         except (KeyError, TypeError) as error:
             raise RagLabError(
                 f"{path}:{number} is not a golden question ({error}): "
