@@ -14,10 +14,10 @@ from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.evaluate.evidence import supporting
 from raglab.ingest.cache import cache_folder
-from raglab.ingest.chunk import Recursive
 from raglab.ingest.corpus import read_folder, read_questions
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index, fingerprint
+from raglab.ingest.recursive import Recursive
 from raglab.llm import ReplayLLM
 from raglab.pipeline import Pipeline
 from raglab.retrieve.dense import Dense

@@ -147,8 +147,10 @@ class Completion:
     text: str
     model: str
     origin: str
-    input_tokens: int
+    input_tokens: int  # read at the full price
     output_tokens: int
+    cache_write_tokens: int = 0  # put into the service's prompt cache by this call
+    cache_read_tokens: int = 0  # read from there
     seconds: float = field(default=0.0, compare=False)
 
 
@@ -204,7 +206,9 @@ class Embedder(Protocol):
     def dimension(self) -> int: ...
     def spans(self, text: str) -> list[tuple[int, int]]: ...
     def count(self, text: str) -> int: ...
-    def encode(self, texts: Sequence[str], *, progress: bool = False) -> list[Encoding]: ...
+    def encode(
+        self, texts: Sequence[str], *, tokens: bool = True, progress: bool = False
+    ) -> list[Encoding]: ...
     def encode_query(self, text: str) -> Encoding: ...
     def embed(self, texts: Sequence[str]) -> Vectors: ...
 
@@ -236,4 +240,8 @@ class Generator(Protocol):
 
 
 class LLM(Protocol):
-    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 1024) -> Completion: ...
+    def complete(
+        self, prompt: str, *, system: str = "", max_tokens: int = 1024, shared: str = ""
+    ) -> Completion: ...
+
+    # `shared` stands before the prompt and is the same for many calls: a service may cache it.

@@ -32,7 +32,9 @@ class FakeEmbedder:
     def count(self, text: str) -> int:
         return len(self.spans(text))
 
-    def encode(self, texts: Sequence[str], *, progress: bool = False) -> list[Encoding]:
+    def encode(
+        self, texts: Sequence[str], *, tokens: bool = True, progress: bool = False
+    ) -> list[Encoding]:
         self.embedded += len(texts)
         return [self.encode_query(text) for text in texts]
 

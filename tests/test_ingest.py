@@ -14,10 +14,11 @@ from fakes import FakeEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raglab.ingest.chunk import Recursive, WholeDocument, sections
+from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.corpus import read_beir, read_folder, read_questions
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index, fingerprint
+from raglab.ingest.recursive import Recursive, sections
 from raglab.lab import golden_questions, open_index, read_corpus
 from raglab.sentences import sentence_spans
 from raglab.types import Document, RagLabError

@@ -12,8 +12,8 @@ from fakes import FakeEmbedder, FakeLLM, ids
 from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.files import write_whole
-from raglab.ingest.chunk import Recursive
 from raglab.ingest.index import Index
+from raglab.ingest.recursive import Recursive
 from raglab.lab import Readable, open_lab
 from raglab.pipeline import Pipeline
 from raglab.retrieve.dense import Dense

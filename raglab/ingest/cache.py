@@ -62,6 +62,15 @@ class EmbeddingCache:
         with closing(self._open()) as database, database:
             database.executemany("INSERT OR REPLACE INTO encodings VALUES (?, ?, ?, ?)", rows)
 
+    def forget(self, keys: Collection[str]) -> None:
+        """Take encodings out, and overwrite the bytes where they stood."""
+        if not keys or not self.file.exists():
+            return
+        with closing(self._open()) as database:
+            database.execute("PRAGMA secure_delete = ON")
+            with database:
+                database.executemany("DELETE FROM encodings WHERE key = ?", [(k,) for k in keys])
+
     def _open(self) -> sqlite3.Connection:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)

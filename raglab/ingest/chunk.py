@@ -1,10 +1,13 @@
-"""Cuts documents into chunks that the encoder can read whole.
+"""Cuts documents into chunks: four ways that look at the text alone.
 
-*Recursive* chunking follows the text's own joints: first headings, then paragraphs, then
-sentences, then words, and takes the next finer one only where a piece is still too long.  Sizes
-are counted in the encoder's own word pieces, because that is what its limit is counted in.
+    FixedSize       every so many word pieces, wherever that falls: sentences are severed
+    Sentences       every few sentences: their heading stays behind
+    WholeDocument   nothing is cut: the encoder reads the start only
+    ParentChild     small pieces to find, the sections around them to read
 
-Left out: chunkers that look at meaning.  A chunk is always `document.text[start:end]`.
+`Recursive` (recursive.py) follows the text's own joints, and `Semantic` (semantic.py) looks at
+meaning.  Sizes are counted in the encoder's own word pieces, because its limit is counted in them.
+A chunk is always `document.text[start:end]`.
 """
 
 from __future__ import annotations
@@ -12,85 +15,68 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from raglab.sentences import sentence_spans
-from raglab.types import Chunk, Document, RagLabError
+from raglab.types import Chunk, Chunker, Document, RagLabError
+
+_WORD = re.compile(r"\S+")
 
 Span = tuple[int, int]
 Spans = Callable[[str], Sequence[Span]]
-
-_HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t#]*$")
-_FENCE = re.compile(r"^\s*(```|~~~)")
-_PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
-_WORD = re.compile(r"\S+")
+"""An encoder's tokenizer: text -> where each of its word pieces stands, in characters."""
 
 
 @dataclass(frozen=True)
-class Recursive:
-    """Chunks of at most `size` word pieces; neighbours in a section share up to `overlap`.
+class FixedSize:
+    """Windows of `size` word pieces, each beginning `size - overlap` after the one before."""
 
-    `spans` is the encoder's: text -> where each of its word pieces stands.
-    """
-
-    spans: Spans = field(repr=False, compare=False)
+    spans: Spans = field(repr=False)
     size: int = 200
-    overlap: int = 40
+    overlap: int = 0
 
     def __post_init__(self) -> None:
-        if self.size < 1 or not 0 <= self.overlap < self.size:
-            raise RagLabError(
-                f"size={self.size}, overlap={self.overlap}: the size must be at least 1 and "
-                "the overlap smaller than it"
-            )
+        check_sizes(self.size, self.overlap)
 
     def chunk(self, document: Document) -> tuple[Chunk, ...]:
-        """Chunks in order, ids `doc_id#0`, `doc_id#1`, ...; every word stands in one of them."""
-        count = _Counter(self.spans(document.text))
-        spans = []
-        for section, heading in sections(document.text):
-            atoms = list(self._atoms(document.text, section, count, _FINER))
-            spans += [(span, heading) for span in self._pack(atoms, count)]
-        return tuple(
-            cut(document, number, span, heading) for number, (span, heading) in enumerate(spans)
-        )
+        pieces = self.spans(document.text)
+        step = self.size - self.overlap
+        # The last window is the first that reaches the end: no window is only overlap.
+        starts = range(0, max(1, len(pieces) - self.overlap), step) if pieces else ()
+        windows = [pieces[start : start + self.size] for start in starts]
+        return cut_all(document, [(window[0][0], window[-1][1]) for window in windows])
 
-    def _atoms(
-        self, text: str, span: Span, count: _Counter, splitters: Sequence[Splitter]
-    ) -> Iterator[Span]:
-        """Pieces that fit, each as coarse as can be."""
-        if count(span) <= self.size:
-            yield span
-        elif not splitters:
-            yield from count.cut(span, self.size)
-        else:
-            for piece in splitters[0](text, span):
-                yield from self._atoms(text, piece, count, splitters[1:])
 
-    def _pack(self, atoms: Sequence[Span], count: _Counter) -> Iterator[Span]:
-        """Neighbouring atoms put together while they fit, the next chunk beginning with the last
-        atoms of this one as far as the overlap allows."""
-        first = 0
-        while first < len(atoms):
-            last = first
-            while (
-                last + 1 < len(atoms) and count((atoms[first][0], atoms[last + 1][1])) <= self.size
-            ):
-                last += 1
-            yield atoms[first][0], atoms[last][1]
-            if last + 1 == len(atoms):
-                return
-            first = self._next(atoms, first, last, count)
+@dataclass(frozen=True)
+class Sentences:
+    """Groups of `n` sentences; fewer where they would pass `size` word pieces."""
 
-    def _next(self, atoms: Sequence[Span], first: int, last: int, count: _Counter) -> int:
-        """Where the next chunk starts: back over the overlap, but so that new text still fits."""
-        end, new_end = atoms[last][1], atoms[last + 1][1]
-        for start in range(first + 1, last + 1):
-            shared = count((atoms[start][0], end))
-            if shared <= self.overlap and count((atoms[start][0], new_end)) <= self.size:
-                return start
-        return last + 1
+    spans: Spans = field(repr=False)
+    n: int = 4
+    size: int = 200
+
+    def __post_init__(self) -> None:
+        check_sizes(self.size, 0)
+        if self.n < 1:
+            raise RagLabError(f"n={self.n}: a chunk needs at least 1 sentence")
+
+    def chunk(self, document: Document) -> tuple[Chunk, ...]:
+        count = Counter(self.spans(document.text))
+        sentences = [
+            piece
+            for sentence in sentence_spans(document.text)
+            for piece in fit(document.text, sentence, count, self.size)
+        ]
+        groups: list[list[Span]] = []
+        for sentence in sentences:
+            group = groups[-1] if groups else []
+            full = len(group) == self.n
+            if not group or full or count((group[0][0], sentence[1])) > self.size:
+                groups.append([sentence])
+            else:
+                group.append(sentence)
+        return cut_all(document, [(group[0][0], group[-1][1]) for group in groups])
 
 
 @dataclass(frozen=True)
@@ -98,11 +84,38 @@ class WholeDocument:
     """Each document one chunk: for collections of abstracts, such as SciFact."""
 
     def chunk(self, document: Document) -> tuple[Chunk, ...]:
-        span = _trim(document.text, (0, len(document.text)))
-        return (cut(document, 0, span, document.title),) if span[0] < span[1] else ()
+        span = trim(document.text, (0, len(document.text)))
+        return cut_all(document, [span] if span[0] < span[1] else [])
 
 
-def cut(document: Document, number: int, span: Span, heading: str) -> Chunk:
+@dataclass(frozen=True)
+class ParentChild:
+    """Small chunks are indexed, and each brings the larger one that it lies in.
+
+    A small chunk has a sharper vector; its parent has what the reader needs around it.
+    """
+
+    parent: Chunker
+    child: Chunker
+
+    def chunk(self, document: Document) -> tuple[Chunk, ...]:
+        children = []
+        for parent in self.parent.chunk(document):
+            inside = replace(document, text=parent.text)
+            for child in self.child.chunk(inside):
+                span = (parent.start + child.start, parent.start + child.end)
+                heading = parent.heading
+                children.append((span, heading, parent.text))
+        return tuple(
+            replace(cut(document, number, span, heading), section=section)
+            for number, (span, heading, section) in enumerate(children)
+        )
+
+
+# -- what the strategies share -----------------------------------------------------------------
+
+
+def cut(document: Document, number: int, span: Span, heading: str = "") -> Chunk:
     """The chunk at `span`, with its document's card."""
     start, end = span
     return Chunk(
@@ -111,7 +124,7 @@ def cut(document: Document, number: int, span: Span, heading: str) -> Chunk:
         text=document.text[start:end],
         start=start,
         end=end,
-        heading=heading,
+        heading=heading or document.title,
         title=document.title,
         source=document.source,
         updated=document.updated,
@@ -119,70 +132,26 @@ def cut(document: Document, number: int, span: Span, heading: str) -> Chunk:
     )
 
 
-def sections(text: str) -> list[tuple[Span, str]]:
-    """Spans between Markdown headings, each with the path of headings above it.
-
-    A heading with no text of its own stays with the section that follows.  A `#` inside a code
-    fence is no heading.
-
-    >>> [(text, path) for (s, e), path in sections("# A\\n\\n## B\\none\\n## C\\ntwo")
-    ...  for text in ["# A\\n\\n## B\\none\\n## C\\ntwo"[s:e]]]
-    [('# A\\n\\n## B\\none', 'A > B'), ('## C\\ntwo', 'A > C')]
-    """
-    path: list[tuple[int, str]] = []
-    found: list[tuple[Span, str]] = []
-    start = position = 0
-    fenced = has_body = False
-
-    def close(end: int) -> None:
-        span = _trim(text, (start, end))
-        if span[0] < span[1]:
-            found.append((span, " > ".join(title for _, title in path)))
-
-    for line in text.splitlines(keepends=True):
-        heading = None if fenced else _HEADING.match(line.rstrip("\r\n"))
-        if heading:
-            if has_body:
-                close(position)
-                start, has_body = position, False
-            level = len(heading[1])
-            path = [entry for entry in path if entry[0] < level] + [(level, heading[2])]
-        elif line.strip():
-            has_body = True
-            if _FENCE.match(line):
-                fenced = not fenced
-        position += len(line)
-    close(len(text))
-    return found
+def cut_all(document: Document, spans: Sequence[Span]) -> tuple[Chunk, ...]:
+    return tuple(cut(document, number, span) for number, span in enumerate(spans))
 
 
-def _paragraphs(text: str, span: Span) -> list[Span]:
-    start, end = span
-    breaks = [match.span() for match in _PARAGRAPH.finditer(text, start, end)]
-    edges = [start, *(edge for pair in breaks for edge in pair), end]
-    return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if text[a:b].strip()]
+def check_sizes(size: int, overlap: int) -> None:
+    if size < 1 or not 0 <= overlap < size:
+        raise RagLabError(
+            f"size={size}, overlap={overlap}: the size must be at least 1 and "
+            "the overlap smaller than it"
+        )
 
 
-def _sentences(text: str, span: Span) -> list[Span]:
-    start, end = span
-    return [(start + a, start + b) for a, b in sentence_spans(text[start:end])]
-
-
-def _words(text: str, span: Span) -> list[Span]:
-    return [match.span() for match in _WORD.finditer(text, *span)]
-
-
-def _trim(text: str, span: Span) -> Span:
+def trim(text: str, span: Span) -> Span:
+    """The span without white space at its ends."""
     piece = text[span[0] : span[1]]
     lead = len(piece) - len(piece.lstrip())
     return span[0] + lead, span[0] + lead + len(piece.strip())
 
 
-Splitter = Callable[[str, Span], list[Span]]
-_FINER: tuple[Splitter, ...] = (_paragraphs, _sentences, _words)
-
-
-class _Counter:
+class Counter:
     """Word pieces between two offsets, by bisection: the text is tokenized once."""
 
     def __init__(self, pieces: Sequence[Span]) -> None:
@@ -192,7 +161,25 @@ class _Counter:
         return bisect_left(self.starts, span[1]) - bisect_left(self.starts, span[0])
 
     def cut(self, span: Span, size: int) -> Iterator[Span]:
-        """A single word that is too long, cut between word pieces."""
+        """A piece that is too long, cut between word pieces."""
         first, last = bisect_left(self.starts, span[0]), bisect_left(self.starts, span[1])
         inner = (self.starts[position] for position in range(first + size, last, size))
         yield from pairwise([span[0], *inner, span[1]])
+
+
+def fit(text: str, span: Span, count: Counter, size: int) -> list[Span]:
+    """The span, or where it is too long, pieces of it that fit, cut between words if it can be."""
+    if count(span) <= size:
+        return [span]
+    packed: list[Span] = []
+    for word in words(text, span):
+        for piece in [word] if count(word) <= size else count.cut(word, size):
+            if packed and count((packed[-1][0], piece[1])) <= size:
+                packed[-1] = (packed[-1][0], piece[1])
+            else:
+                packed.append(piece)
+    return packed
+
+
+def words(text: str, span: Span) -> list[Span]:
+    return [match.span() for match in _WORD.finditer(text, *span)]
