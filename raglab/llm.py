@@ -63,9 +63,10 @@ def fence(tag: str, text: str, **attributes: str) -> str:
     return f"<{tag}{named}>\n{escape(text)}\n</{tag}>"
 
 
-def prompt_hash(prompt: str, system: str = "") -> str:
-    """The name of a kept reply: sha256 over the system prompt and the prompt."""
-    return hashlib.sha256(f"{system}\0{prompt}".encode()).hexdigest()
+def prompt_hash(prompt: str, system: str = "", shared: str = "") -> str:
+    """The name of a kept reply: sha256 over the system prompt, the shared part and the prompt."""
+    parts = (system, shared, prompt) if shared else (system, prompt)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,10 @@ class ReplayLLM:
     folder: Path
     model: str = "replay"
 
-    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 1024) -> Completion:
-        key = prompt_hash(prompt, system)
+    def complete(
+        self, prompt: str, *, system: str = "", max_tokens: int = 1024, shared: str = ""
+    ) -> Completion:
+        key = prompt_hash(prompt, system, shared)
         reply = _replies(self.folder).get(key)
         if reply is None:
             raise RagLabError(
@@ -133,15 +136,17 @@ class ClaudeLLM:
     max_retries: int = 2
     on_text: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
 
-    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 1024) -> Completion:
-        """One reply. Raises RagLabError, with the mend, for every failure that the API names."""
+    def complete(
+        self, prompt: str, *, system: str = "", max_tokens: int = 1024, shared: str = ""
+    ) -> Completion:
+        """One reply; `shared` is marked for the service's prompt cache. Raises RagLabError, with the mend, for every failure that the API names."""
         import anthropic
 
         client = self._client()
         request: dict[str, Any] = {
             "model": self.model,
             "max_tokens": max_tokens,
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": [{"role": "user", "content": _content(prompt, shared)}],
         }
         if system:
             request["system"] = system
@@ -157,7 +162,13 @@ class ClaudeLLM:
                 if message.stop_reason is None:
                     raise ConnectionError("the stream ended before the reply did")
             text = "".join(block.text for block in message.content if block.type == "text")
-            usage = message.usage.input_tokens, message.usage.output_tokens
+            usage = message.usage
+            tokens = {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cache_write_tokens": usage.cache_creation_input_tokens or 0,
+                "cache_read_tokens": usage.cache_read_input_tokens or 0,
+            }
         except anthropic.AnthropicError as error:
             raise RagLabError(_mend(error, self)) from error
         except Exception as error:  # the SDK lets a parser's and a socket's own errors through
@@ -177,8 +188,7 @@ class ClaudeLLM:
                 text=text,
                 model=message.model,
                 origin=f"live call to {message.model}",
-                input_tokens=usage[0],
-                output_tokens=usage[1],
+                **tokens,
                 seconds=time.perf_counter() - started,
             )
         )
@@ -194,6 +204,13 @@ class ClaudeLLM:
         return anthropic.Anthropic(
             base_url=self.base_url, timeout=self.timeout, max_retries=self.max_retries
         )
+
+
+def _content(prompt: str, shared: str) -> str | list[dict[str, Any]]:
+    if not shared:
+        return prompt
+    cached = {"type": "text", "text": shared, "cache_control": {"type": "ephemeral"}}
+    return [cached, {"type": "text", "text": prompt}]
 
 
 def has_key() -> bool:

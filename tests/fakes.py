@@ -62,8 +62,10 @@ class FakeLLM:
     reply: str
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 1024) -> Completion:
-        self.asked.append((system, prompt))
+    def complete(
+        self, prompt: str, *, system: str = "", max_tokens: int = 1024, shared: str = ""
+    ) -> Completion:
+        self.asked.append((system, shared + prompt))
         return Completion(self.reply, "fake", "written for a test", 10, 5)
 
 

@@ -189,7 +189,7 @@ class HeardLLM:
     text: str
     kept: list[str] = field(default_factory=list, compare=False, hash=False)
 
-    def complete(self, prompt: str, *, system: str = "", max_tokens: int = 1024):  # type: ignore[no-untyped-def]
+    def complete(self, prompt, *, system="", max_tokens=1024, shared=""):  # type: ignore[no-untyped-def]
         from raglab.llm import _heard
 
         return _heard(FakeLLM(self.text).complete(prompt, system=system))
