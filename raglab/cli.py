@@ -107,15 +107,15 @@ def index(
     corpus: Corpus = "handbook",
     rebuild: Annotated[bool, typer.Option(help="Build it even if one is there.")] = False,
 ) -> None:
-    """Build the index of a corpus, or say that it is there."""
-    from raglab.ingest.cache import cache_folder
-    from raglab.ingest.embed import SentenceEncoder
-    from raglab.lab import open_index, read_corpus
+    """Build the index of a corpus, or bring it up to date with its documents."""
+    from raglab.lab import corpus_index, default_encoder
 
-    embedder = SentenceEncoder(cache=cache_folder() / "encodings.sqlite3")
-    built = open_index(read_corpus(corpus), Path(corpus).name, embedder, rebuild=rebuild)
-    manifest = built.manifest
     console = Console(highlight=False, soft_wrap=True)
+    embedder = default_encoder()
+    built = corpus_index(
+        corpus, embedder, rebuild=rebuild, say=lambda done: console.print(Text(done))
+    )
+    manifest = built.manifest
     console.print(
         f"{manifest.documents} documents, {manifest.chunks} chunks, "
         f"{embedder.embedded} embedded now, in {built.folder}",

@@ -6,6 +6,8 @@ loaded, replies at hand.  It needs no key and no network.
 
 from __future__ import annotations
 
+import hashlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +16,12 @@ from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.evaluate.evidence import supporting
 from raglab.ingest.cache import cache_folder
-from raglab.ingest.corpus import read_folder, read_questions
+from raglab.ingest.corpus import read_folder, read_python, read_questions
 from raglab.ingest.embed import SentenceEncoder
-from raglab.ingest.index import Index, fingerprint
+from raglab.ingest.index import Index
+from raglab.ingest.load import left_out, load_folder
 from raglab.ingest.recursive import Recursive
+from raglab.ingest.store import Say, open_index
 from raglab.llm import ReplayLLM
 from raglab.pipeline import Pipeline
 from raglab.retrieve.dense import Dense
@@ -27,6 +31,7 @@ from raglab.retrieve.rewrite import MultiQuery, PassThrough
 from raglab.retrieve.sparse import BM25
 from raglab.types import LLM, Chunk, Document, Query, Question, RagLabError, Retriever
 
+PYTHON = "python"  # the language reference that comes with Python itself
 DATA = Path(__file__).resolve().parent.parent / "data"
 
 
@@ -58,9 +63,8 @@ def open_lab(
     k: hits that each retriever returns; keep: hits that survive the rerank.
     multi_query: also searches with other wordings, by `llm`, or offline from kept replies.
     """
-    documents = read_corpus(corpus)
-    embedder = SentenceEncoder(cache=cache_folder() / "encodings.sqlite3")
-    index = open_index(documents, Path(corpus).name, embedder, rebuild=rebuild, progress=progress)
+    embedder = default_encoder()
+    index = corpus_index(corpus, embedder, rebuild=rebuild, progress=progress)
     bm25 = BM25(index.chunks)
     retrievers: dict[str, Retriever] = {"dense": Dense(index, embedder), "sparse": bm25}
     # The first query pays for loading the weights and inverting the index. It is paid here, so
@@ -79,33 +83,61 @@ def open_lab(
     )
 
 
-def open_index(
-    documents: Sequence[Document],
-    name: str,
+def default_encoder() -> SentenceEncoder:
+    """The bundled bi-encoder, with the user's cache."""
+    return SentenceEncoder(cache=cache_folder() / "encodings.sqlite3")
+
+
+def corpus_index(
+    corpus: str | Path,
     embedder: SentenceEncoder,
     *,
     rebuild: bool = False,
     progress: bool = True,
+    say: Say = lambda _: None,
 ) -> Index:
-    """Load the index of these documents, or build and save it where there is none that fits."""
+    """The index of a corpus under the default chunker, kept in the user's cache folder."""
     chunker = Recursive(embedder.spans)
-    wanted = fingerprint(documents, chunker, embedder)
-    folder = cache_folder() / "indexes" / f"{name}-{wanted[:16]}"
-    if folder.exists() and not rebuild:
-        return Index.load(folder, expect=wanted)
-    index = Index.build(documents, chunker, embedder, progress=progress)
-    index.save(folder)
-    return Index.load(folder, expect=wanted)
+    documents = read_corpus(corpus)
+    return open_index(
+        documents,
+        store_name(corpus),
+        chunker,
+        embedder,
+        rebuild=rebuild,
+        progress=progress,
+        say=say,
+    )
+
+
+def store_name(corpus: str | Path) -> str:
+    """A corpus's folder in the store. Two folders of your own may share a name: theirs get a hash
+    of where they lie."""
+    if str(corpus) in shipped():
+        return str(corpus)
+    place = Path(corpus).resolve()
+    return f"{place.name}-{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+
+
+def shipped() -> tuple[str, ...]:
+    """The workbook's own corpora."""
+    return (*sorted(path.name for path in (DATA / "corpus").glob("*/")), PYTHON)
 
 
 def read_corpus(corpus: str | Path = "handbook") -> tuple[Document, ...]:
-    """A corpus of the workbook, by name, or a folder of your own."""
-    shipped = DATA / "corpus" / str(corpus)
-    if shipped.is_dir():
-        return read_folder(shipped)
+    """A corpus of the workbook, by name ("handbook", "python"), or a folder of your own."""
+    if str(corpus) == PYTHON:
+        return read_python()
+    if str(corpus) in shipped():
+        return read_folder(DATA / "corpus" / str(corpus))
     if Path(corpus).is_dir():
-        return read_folder(corpus)
-    names = ", ".join(sorted(path.name for path in (DATA / "corpus").glob("*/"))) or "none"
+        loaded = load_folder(corpus)
+        if not loaded.documents:
+            raise RagLabError(f"{corpus} holds no document to read. {left_out(loaded)}".strip())
+        if loaded.skipped:
+            warnings.warn(left_out(loaded), stacklevel=2)
+        return loaded.documents
+    names = ", ".join(shipped())
     raise RagLabError(
         f"no corpus {str(corpus)!r}: name one of the workbook's ({names}), which lie in data/ of a "
         "clone installed with `pip install -e .`, or give a folder that is there"

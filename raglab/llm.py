@@ -139,7 +139,9 @@ class ClaudeLLM:
     def complete(
         self, prompt: str, *, system: str = "", max_tokens: int = 1024, shared: str = ""
     ) -> Completion:
-        """One reply; `shared` is marked for the service's prompt cache. Raises RagLabError, with the mend, for every failure that the API names."""
+        """One reply; `shared` is marked for the service's prompt cache.
+
+        Raises RagLabError, with the mend, for every failure that the API names."""
         import anthropic
 
         client = self._client()

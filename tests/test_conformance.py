@@ -9,8 +9,9 @@ from fakes import FakeEmbedder, ids
 
 from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.generate import Extractive
-from raglab.ingest.chunk import Recursive, WholeDocument
+from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.index import Index
+from raglab.ingest.recursive import Recursive
 from raglab.retrieve.dense import Dense, FaissFlat
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.rerank import LateInteraction

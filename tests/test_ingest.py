@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.corpus import read_beir, read_folder, read_questions
 from raglab.ingest.embed import SentenceEncoder
-from raglab.ingest.index import Index, fingerprint
+from raglab.ingest.index import Index
+from raglab.ingest.manifest import fingerprint
 from raglab.ingest.recursive import Recursive, sections
-from raglab.lab import golden_questions, open_index, read_corpus
+from raglab.lab import golden_questions, read_corpus
 from raglab.sentences import sentence_spans
 from raglab.types import Document, RagLabError
 
@@ -302,18 +303,6 @@ def test_a_failed_save_leaves_the_old_index(tmp_path: Path, monkeypatch) -> None
     monkeypatch.undo()
     assert len(Index.load(folder, expect=wanted).chunks) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
-
-
-def test_a_second_start_embeds_nothing(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setenv("RAGLAB_CACHE", str(tmp_path))
-    first, second = (SentenceEncoder(cache=tmp_path / "c.sqlite3") for _ in range(2))
-    open_index(DOCUMENTS, "two", first, progress=False)
-    open_index(DOCUMENTS, "two", second, progress=False)
-    assert (first.embedded, second.embedded) == (2, 0)
-    # A changed text is embedded; the others come from the cache.
-    third = SentenceEncoder(cache=tmp_path / "c.sqlite3")
-    open_index((*DOCUMENTS, Document("c", "New.")), "two", third, progress=False)
-    assert third.embedded == 1
 
 
 def test_importing_raglab_is_light() -> None:

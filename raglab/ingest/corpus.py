@@ -1,4 +1,4 @@
-"""Reads documents and golden questions.  The only place that parses input.
+"""Reads documents and golden questions.  With `load.py`, the only place that parses input.
 
 Markdown with front matter (YAML between `---` lines: id, title, source, updated, groups), golden
 questions as JSON lines, and BEIR folders (`corpus.jsonl`, `queries.jsonl`, `qrels/*.tsv`; Thakur
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,32 +42,63 @@ def read_folder(folder: Path | str) -> tuple[Document, ...]:
 
 def read_markdown(path: Path, folder: Path | None = None) -> Document:
     """One Markdown file. Without front matter, its path below `folder` is its id."""
+    name = path.relative_to(folder).with_suffix("").as_posix() if folder else path.stem
     try:
-        post = frontmatter.loads(path.read_text(encoding="utf-8-sig"))
+        return parse_markdown(path.read_text(encoding="utf-8-sig"), name, path.name)
     except UnicodeDecodeError as error:
         raise RagLabError(f"{path} is not UTF-8 ({error}): save it as UTF-8") from error
-    except YAMLError as error:
-        raise RagLabError(f"{path}: its front matter is not YAML: {error}") from error
-    card: dict[str, Any] = post.metadata
-    name = path.relative_to(folder).with_suffix("").as_posix() if folder else path.stem
+    except RagLabError as error:
+        raise RagLabError(f"{path}: {error}") from error
+
+
+def parse_markdown(text: str, name: str = "", source: str = "") -> Document:
+    """Markdown and its front matter; `name` and `source` stand in for what the card leaves out.
+
+    >>> parse_markdown("---\\nid: refunds\\n---\\n# Refunds\\n\\nFive days.").title
+    'Refunds'
+    """
+    text = text.strip()
+    try:
+        card, content = frontmatter.parse(text)
+    except (YAMLError, ValueError) as error:
+        mend = "its front matter is not YAML: mend the lines between the `---`"
+        raise RagLabError(f"{mend} ({error})") from error
+    if not card and text.removesuffix(content).strip("- \n"):
+        content = text  # no card: text between two rules
+    if not _is_small(card):
+        raise RagLabError("its front matter is too large: keep it to a few lines")
     groups = card.get("groups") or ()
     if not isinstance(groups, list | tuple):
-        raise RagLabError(f"{path}: groups must be a list, such as [hr], not {groups!r}")
+        raise RagLabError(f"groups must be a list, such as [hr], not {groups!r}")
     known = {"id", "title", "source", "updated", "groups"}
     return Document(
         doc_id=str(card.get("id") or name),
-        text=post.content,
-        title=str(card.get("title") or _first_heading(post.content) or name),
-        source=str(card.get("source") or path.name),
+        text=content,
+        title=str(card.get("title") or first_heading(content) or name),
+        source=str(card.get("source") or source),
         updated=str(card.get("updated") or ""),
         groups=tuple(map(str, groups)),
-        metadata={key: str(value) for key, value in card.items() if key not in known},
+        metadata={str(key): str(value) for key, value in card.items() if key not in known},
     )
 
 
-def _first_heading(text: str) -> str:
+def first_heading(text: str) -> str:
     first = next((line for line in text.splitlines() if line.startswith("# ")), "")
     return first.removeprefix("# ").strip()
+
+
+def _is_small(card: object) -> bool:
+    """Whether it spells out to few values. YAML's aliases can make a line stand for millions."""
+    waiting = [card]
+    for _ in range(1000):
+        if not waiting:
+            return True
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple | set):
+            waiting.extend(value)
+    return False
 
 
 def read_questions(path: Path | str) -> tuple[Question, ...]:

@@ -17,43 +17,21 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raglab.types import Chunk, Chunker, Document, Embedder, RagLabError, Vectors
+from raglab.ingest.manifest import FORMAT, Manifest, listed, manifest_of, name_of, sources
+from raglab.types import Chunk, Chunker, Document, Embedder, Encoding, RagLabError, Vectors
 
-FORMAT = 1
 ARRAYS = ("vectors", "tokens", "spans", "offsets")
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What an index was built from. `fingerprint` changes when any of it does."""
-
-    fingerprint: str
-    model: str
-    model_fingerprint: str
-    chunker: str
-    documents: int
-    chunks: int
-    truncated: int  # chunks that hold more word pieces than the encoder reads
-    limit: int  # word pieces that the encoder reads
-    format: int = FORMAT
-
-
-def fingerprint(documents: Sequence[Document], chunker: Chunker, embedder: Embedder) -> str:
-    """sha256 over the model, the chunker's settings and every document's text and card."""
-    digest = hashlib.sha256(f"{FORMAT}\0{embedder.fingerprint}\0{chunker!r}".encode())
-    for document in documents:
-        entry = json.dumps(asdict(document), sort_keys=True, ensure_ascii=False)
-        digest.update(hashlib.sha256(entry.encode("utf-8", "surrogatepass")).digest())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,33 +70,104 @@ class Index:
         chunker: Chunker,
         embedder: Embedder,
         *,
+        tokens: bool = True,
         progress: bool = False,
     ) -> Index:
-        """Chunk and embed. Costs a pass of the encoder for each chunk that no cache knows."""
-        chunks = tuple(chunk for document in documents for chunk in chunker.chunk(document))
-        texts = [chunk.indexed_text for chunk in chunks]
-        encodings = embedder.encode(texts, progress=progress)
+        """Chunk and embed. Costs a pass of the encoder for each chunk that no cache knows.
+
+        `tokens=False` leaves token vectors out: enough for dense and sparse retrieval.
+        """
+        nothing = cls.empty(chunker, embedder)
+        return nothing.update(documents, chunker, embedder, tokens=tokens, progress=progress)
+
+    @classmethod
+    def empty(cls, chunker: Chunker, embedder: Embedder) -> Index:
         width = embedder.dimension
-        lengths = [len(encoding.tokens) for encoding in encodings]
-        empty_tokens, empty_spans = np.zeros((0, width), np.float16), np.zeros((0, 2), np.int32)
         return cls(
-            chunks=chunks,
-            vectors=np.stack([e.vector for e in encodings])
-            if encodings
-            else np.zeros((0, width), np.float32),
-            tokens=np.concatenate([empty_tokens, *(e.tokens for e in encodings)]),
-            spans=np.concatenate([empty_spans, *(e.spans for e in encodings)]),
-            offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64),
-            manifest=Manifest(
-                fingerprint=fingerprint(documents, chunker, embedder),
-                model=getattr(embedder, "model", type(embedder).__name__),
-                model_fingerprint=embedder.fingerprint,
-                chunker=repr(chunker),
-                documents=len(documents),
-                chunks=len(chunks),
-                truncated=sum(embedder.count(text) > embedder.limit for text in texts),
-                limit=embedder.limit,
-            ),
+            chunks=(),
+            vectors=np.zeros((0, width), np.float32),
+            tokens=np.zeros((0, width), np.float16),
+            spans=np.zeros((0, 2), np.int32),
+            offsets=np.zeros(1, np.int64),
+            manifest=manifest_of({}, (), chunker, embedder),
+        )
+
+    def update(
+        self,
+        documents: Sequence[Document],
+        chunker: Chunker,
+        embedder: Embedder,
+        *,
+        tokens: bool = True,
+        progress: bool = False,
+    ) -> Index:
+        """The index of `documents`, taking over from this one all that did not change.
+
+        Only the chunks of added and changed documents are embedded.  Raises RagLabError where the
+        model or the chunker is another one: then every document is affected.
+        """
+        self._same_make(chunker, embedder)
+        hashes = sources(documents)
+        kept = {
+            doc_id for doc_id, found in hashes.items() if self.manifest.sources.get(doc_id) == found
+        }
+        rows: dict[str, list[int]] = {}
+        for row, chunk in enumerate(self.chunks):
+            rows.setdefault(chunk.doc_id, []).append(row)
+        fresh = [
+            chunk
+            for document in documents
+            if document.doc_id not in kept
+            for chunk in chunker.chunk(document)
+        ]
+        texts = [chunk.indexed_text for chunk in fresh]
+        encodings = iter(embedder.encode(texts, tokens=tokens, progress=progress))
+        pieces: list[tuple[Chunk, Encoding]] = []
+        new = iter(fresh)
+        by_document = _counts(fresh)
+        for document in documents:
+            if document.doc_id in kept:
+                pieces += [
+                    (self.chunks[row], self._encoding(row)) for row in rows.get(document.doc_id, ())
+                ]
+            else:
+                count = by_document.get(document.doc_id, 0)
+                pieces += zip(islice(new, count), islice(encodings, count), strict=True)
+        return self._packed(pieces, manifest_of(hashes, [c for c, _ in pieces], chunker, embedder))
+
+    def _same_make(self, chunker: Chunker, embedder: Embedder) -> None:
+        manifest = self.manifest
+        differ = []
+        if manifest.model_fingerprint != embedder.fingerprint:
+            differ.append(f"the model ({manifest.model}, now {name_of(embedder)})")
+        if manifest.chunker != repr(chunker):
+            differ.append(f"the chunker ({manifest.chunker}, now {chunker!r})")
+        if differ:
+            ids = list(manifest.sources)
+            raise RagLabError(
+                f"{' and '.join(differ)} changed since the index was built. That affects all "
+                f"{len(ids)} documents: {listed(ids)}. Build it again with `raglab index --rebuild`"
+            )
+
+    def _encoding(self, row: int) -> Encoding:
+        at = slice(self.offsets[row], self.offsets[row + 1])
+        return Encoding(self.vectors[row], self.tokens[at], self.spans[at])
+
+    def _packed(self, pieces: Sequence[tuple[Chunk, Encoding]], manifest: Manifest) -> Index:
+        encodings = [encoding for _, encoding in pieces]
+        none = Index(
+            (), self.vectors[:0], self.tokens[:0], self.spans[:0], self.offsets[:1], manifest
+        )
+        if not pieces:
+            return none
+        lengths = [len(encoding.tokens) for encoding in encodings]
+        return Index(
+            chunks=tuple(chunk for chunk, _ in pieces),
+            vectors=np.stack([encoding.vector for encoding in encodings]),
+            tokens=np.concatenate([encoding.tokens for encoding in encodings]),
+            spans=np.concatenate([encoding.spans for encoding in encodings]),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            manifest=manifest,
         )
 
     def save(self, folder: Path | str) -> Path:
@@ -180,6 +229,10 @@ class Index:
             raise RagLabError(f"{folder} is not a whole index ({error!r}): {mend}") from error
         chunks = tuple(Chunk(**{**row, "groups": tuple(row["groups"])}) for row in rows)
         return cls(chunks, **arrays, manifest=manifest, folder=folder)
+
+
+def _counts(chunks: Sequence[Chunk]) -> dict[str, int]:
+    return Counter(chunk.doc_id for chunk in chunks)
 
 
 def _swap(new: Path, folder: Path) -> None:

@@ -26,8 +26,9 @@ from raglab.ingest.cache import cache_folder
 from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.corpus import read_beir
 from raglab.ingest.embed import SentenceEncoder, unit
-from raglab.ingest.index import Index, fingerprint
-from raglab.lab import golden_questions, open_index, open_lab, read_corpus
+from raglab.ingest.index import Index
+from raglab.ingest.manifest import fingerprint
+from raglab.lab import corpus_index, default_encoder, golden_questions, open_lab
 from raglab.pipeline import Pipeline
 from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
@@ -49,8 +50,8 @@ def start() -> None:
     ]
     CONSOLE.print(f"import raglab: {statistics.median(seconds) * 1000:.0f} ms (median of 7)")
     open_lab("handbook", progress=False)
-    second = SentenceEncoder(cache=cache_folder() / "encodings.sqlite3")
-    open_index(read_corpus("handbook"), "handbook", second, progress=False)
+    second = default_encoder()
+    corpus_index("handbook", second, progress=False)
     CONSOLE.print(f"a second start embeds {second.embedded} texts")
 
 
