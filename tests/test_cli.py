@@ -127,6 +127,14 @@ def test_markup_in_documents_is_printed_as_it_is(corpus: Path) -> None:
     assert "Refunds [bold]x[/bold] (refunds.md)" in flat(shown)
 
 
+def test_escape_codes_in_documents_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("A refund takes \x1b[31mfive\x1b]0;owned\x07 days.")
+    shown = printed("ask", "How long does a refund take?", "--corpus", tmp_path)
+    assert "five" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+
+
 def test_markup_in_a_chunk_id_is_printed_as_it_is(corpus: Path) -> None:
     shown = printed("ask", "How often may a key ask in a minute?", "--corpus", corpus)
     row = next(line for line in shown.splitlines() if line.strip().startswith("dense"))
