@@ -59,7 +59,7 @@ def ask(
         except OSError as error:
             mend = "name a file in a folder that can be written"
             raise RagLabError(f"{html} cannot be written ({error.strerror}): {mend}") from error
-        Console(stderr=True).print(Text(f"wrote {html}"), soft_wrap=True)
+        Console(stderr=True).print(inert(f"wrote {html}"), soft_wrap=True)
     if as_json:
         sys.stdout.write(trace.to_json(indent=1) + "\n")
     else:
@@ -68,8 +68,8 @@ def ask(
 
 def show(trace: Trace, console: Console, evidence: Sequence[str] = ()) -> None:
     """The trace as a terminal can show it; `evidence` names the chunks known to hold the answer,
-    else those that are cited are followed. Text from documents is printed as it is: rich's
-    markup is never read from it."""
+    else those that are cited are followed. Text from documents is
+    printed as it is."""
     followed = list(evidence) or list(dict.fromkeys(c.chunk_id for c in trace.answer.citations))
     which = "rank of the chunks that " + ("hold the answer" if evidence else "are cited")
     table = Table("stage", "hits", "ms", "best hit", which, box=None)
@@ -81,25 +81,25 @@ def show(trace: Trace, console: Console, evidence: Sequence[str] = ()) -> None:
             hits = trace.context.kept
         ranks = {hit.chunk.chunk_id: str(place) for place, hit in enumerate(hits, start=1)}
         table.add_row(
-            Text(step.name),
+            inert(step.name),
             str(len(hits)) if hits or step.stage not in ("rewrite", "generate") else "",
             f"{step.seconds * 1000:.1f}",
-            Text(hits[0].chunk.chunk_id if hits else ""),
-            Text("  ".join(ranks.get(c, "-") for c in followed) if hits else ""),
+            inert(hits[0].chunk.chunk_id if hits else ""),
+            inert("  ".join(ranks.get(c, "-") for c in followed) if hits else ""),
         )
-    console.print(Text(trace.query.text, style="bold"))
+    console.print(inert(trace.query.text, style="bold"))
     if len(trace.queries) > 1:
-        console.print(Text("\n".join(f"  also: {q.text}" for q in trace.queries[1:])))
+        console.print(inert("\n".join(f"  also: {q.text}" for q in trace.queries[1:])))
     console.print(table)
     total = sum(step.seconds for step in trace.steps) * 1000
     calls = sum(call.seconds for step in trace.steps for call in step.calls) * 1000
-    console.print(Text(f"{total - calls:.0f} ms in all stages but the model\n", style="dim"))
-    console.print(Text(trace.answer.text))
+    console.print(inert(f"{total - calls:.0f} ms in all stages but the model\n", style="dim"))
+    console.print(inert(trace.answer.text))
     for number in sorted({citation.number for citation in trace.answer.citations}):
         chunk = trace.context.kept[number - 1].chunk
         line = f"  [{number}] {chunk.chunk_id}  {chunk.heading}  ({chunk.source})"
-        console.print(Text(line, style="dim"))
-    console.print(Text(f"  answer: {trace.answer.origin}", style="dim"))
+        console.print(inert(line, style="dim"))
+    console.print(inert(f"  answer: {trace.answer.origin}", style="dim"))
 
 
 @app.command()
@@ -165,6 +165,14 @@ def lab(
         raise typer.Exit(0) from None
 
 
+def inert(text: str, style: str = "") -> Text:
+    """Text from outside, as it is: neither rich's markup nor a terminal's escape codes act."""
+    shown = "".join(
+        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+    return Text(shown, style=style)
+
+
 def main() -> None:
     """Runs a command; an error that the reader can mend is a sentence, not a traceback."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -172,5 +180,5 @@ def main() -> None:
     try:
         app()
     except RagLabError as error:
-        Console(stderr=True).print(Text(f"raglab: {error}"), soft_wrap=True)
+        Console(stderr=True).print(inert(f"raglab: {error}"), soft_wrap=True)
         sys.exit(1)

@@ -7,6 +7,7 @@ the steps after a changed knob run again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -49,6 +50,8 @@ class Pipeline:
         asked = Query("q", query.strip()) if isinstance(query, str) else query
         if not asked.text.strip():
             raise RagLabError("the query is empty: type a question")
+        if not asked.text.isascii() and re.search("[\ud800-\udfff]", asked.text):
+            raise RagLabError("the query holds bytes that are no text: type it as UTF-8")
 
         record = Recorder(self.memo)
         queries = record("rewrite", "rewrite", self.rewriter.rewrite, asked)

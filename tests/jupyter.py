@@ -19,6 +19,9 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+import nbformat
+from nbformat.sign import NotebookNotary
+
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {
         "fetchNews": "false",
@@ -44,6 +47,7 @@ class Jupyter:
 
     port: int
     token: str
+    data: Path
 
     def address(self, notebook: str) -> str:
         return f"{self._root}/doc/tree/{quote(notebook)}?token={self.token}&reset"
@@ -65,6 +69,10 @@ class Jupyter:
         for session in self.ask("GET", "sessions"):
             self.ask("DELETE", f"sessions/{session['id']}")
 
+    def trust(self, notebook: Path) -> None:
+        """Sign a notebook, as `jupyter trust` does: only then does JupyterLab show its SVG."""
+        NotebookNotary(data_dir=str(self.data)).sign(nbformat.read(notebook, as_version=4))
+
     @property
     def _root(self) -> str:
         return f"http://127.0.0.1:{self.port}"
@@ -73,14 +81,18 @@ class Jupyter:
 @contextmanager
 def jupyter_lab(folder: Path, home: Path) -> Iterator[Jupyter]:
     """Serves `folder`. Whatever Jupyter writes of its own goes under `home`."""
-    lab = Jupyter(_free_port(), secrets.token_hex(16))
+    lab = Jupyter(_free_port(), secrets.token_hex(16), home / "data")
     command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={lab.port}"]
     command += [f"--IdentityProvider.token={lab.token}", f"--ServerApp.root_dir={folder}"]
-    home.mkdir(parents=True, exist_ok=True)
+    lab.data.mkdir(parents=True, exist_ok=True)
     log = home / "server.log"
     with log.open("wb") as out:
         server = subprocess.Popen(
-            command, env=_environment(home), cwd=folder, stdout=out, stderr=subprocess.STDOUT
+            command,
+            env=_environment(home, lab.data),
+            cwd=folder,
+            stdout=out,
+            stderr=subprocess.STDOUT,
         )
     try:
         _wait_until_up(lab, server, log)
@@ -100,14 +112,14 @@ def copy_notebooks(source: Path, target: Path) -> Path:
     return Path(shutil.copytree(source, target, ignore=shutil.ignore_patterns(".ipynb_*")))
 
 
-def _environment(home: Path) -> dict[str, str]:
+def _environment(home: Path, data: Path) -> dict[str, str]:
     config = home / "config"
     (config / "labconfig").mkdir(parents=True, exist_ok=True)
     overrides = config / "labconfig" / "default_setting_overrides.json"
     overrides.write_text(json.dumps(SETTINGS), encoding="utf-8")
     places = {
         "JUPYTER_CONFIG_DIR": config,
-        "JUPYTER_DATA_DIR": home / "data",
+        "JUPYTER_DATA_DIR": data,
         "JUPYTER_RUNTIME_DIR": home / "runtime",
         "JUPYTERLAB_SETTINGS_DIR": home / "settings",
         "JUPYTERLAB_WORKSPACES_DIR": home / "workspaces",

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from messages_server import MODEL, messages_server, said
 from typer.testing import CliRunner, Result
 
 from raglab import cli, doctor
@@ -126,6 +127,14 @@ def test_markup_in_documents_is_printed_as_it_is(corpus: Path) -> None:
     assert "Refunds [bold]x[/bold] (refunds.md)" in flat(shown)
 
 
+def test_escape_codes_in_documents_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("A refund takes \x1b[31mfive\x1b]0;owned\x07 days.")
+    shown = printed("ask", "How long does a refund take?", "--corpus", tmp_path)
+    assert "five" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+
+
 def test_markup_in_a_chunk_id_is_printed_as_it_is(corpus: Path) -> None:
     shown = printed("ask", "How often may a key ask in a minute?", "--corpus", corpus)
     row = next(line for line in shown.splitlines() if line.strip().startswith("dense"))
@@ -136,6 +145,19 @@ def test_claude_without_a_key_says_what_to_do(corpus: Path) -> None:
     result = run("ask", "refund", "--corpus", corpus, "--claude")
     assert isinstance(result.exception, RagLabError)
     assert "set ANTHROPIC_API_KEY" in str(result.exception)
+
+
+def test_claude_with_a_key(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with messages_server() as server:
+        server.replies = [said("Five days [1].")]
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        result = run("ask", "How long is a refund?", "--corpus", corpus, "--claude")
+    assert "Five days [1].\n" in result.stdout
+    assert f"answer: live call to {MODEL}\n" in result.stdout
+    assert len(server.asked) == 1
+    assert KEY not in result.output
 
 
 def test_an_unknown_corpus_is_one_line_on_stderr() -> None:

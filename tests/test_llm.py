@@ -159,6 +159,8 @@ def test_a_timeout(server: MessagesServer, stream: bool) -> None:
     told = refusal(server, Reply(b"{}", wait=30), timeout=0.2, on_text=on_text)
     assert told.startswith("no answer within 0.2 s, after 0 retries: run again")
     assert "ClaudeLLM(timeout=...)" in told
+    ((_, headers, _),) = server.asked
+    assert headers["x-stainless-read-timeout"] == "0.2"
 
 
 def test_no_network() -> None:

@@ -117,6 +117,11 @@ def test_an_empty_query_is_refused() -> None:
             pipeline().run(empty)
 
 
+def test_a_query_that_is_no_text_is_refused() -> None:
+    with pytest.raises(RagLabError, match="UTF-8"):
+        pipeline().run("caf\udce9")
+
+
 # -- nothing is computed twice
 
 
