@@ -16,11 +16,13 @@ from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.evaluate.evidence import supporting
 from raglab.ingest.cache import cache_folder
+from raglab.ingest.chunk import FixedSize, ParentChild, Sentences, WholeDocument
 from raglab.ingest.corpus import read_folder, read_python, read_questions
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
 from raglab.ingest.load import left_out, load_folder
 from raglab.ingest.recursive import Recursive
+from raglab.ingest.semantic import Semantic
 from raglab.ingest.store import Say, open_index
 from raglab.llm import ReplayLLM
 from raglab.pipeline import Pipeline
@@ -29,7 +31,7 @@ from raglab.retrieve.fuse import RRF
 from raglab.retrieve.rerank import LateInteraction
 from raglab.retrieve.rewrite import MultiQuery, PassThrough
 from raglab.retrieve.sparse import BM25
-from raglab.types import LLM, Chunk, Document, Query, Question, RagLabError, Retriever
+from raglab.types import LLM, Chunk, Chunker, Document, Query, Question, RagLabError, Retriever
 
 PYTHON = "python"  # the language reference that comes with Python itself
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -108,6 +110,22 @@ def corpus_index(
         progress=progress,
         say=say,
     )
+
+
+def strategies(embedder: SentenceEncoder) -> dict[str, Chunker]:
+    """The six chunkers at settings that can be compared: at most 200 word pieces to find."""
+    spans = embedder.spans
+    return {
+        "fixed": FixedSize(spans, size=200),
+        "fixed, overlap 40": FixedSize(spans, size=200, overlap=40),
+        "sentences": Sentences(spans),
+        "recursive": Recursive(spans),
+        "semantic": Semantic(embedder),
+        "whole document": WholeDocument(),
+        "parent-child": ParentChild(
+            parent=Recursive(spans, size=400, overlap=0), child=Recursive(spans, size=80, overlap=0)
+        ),
+    }
 
 
 def store_name(corpus: str | Path) -> str:

@@ -101,6 +101,18 @@ def _is_small(card: object) -> bool:
     return False
 
 
+def read_python() -> tuple[Document, ...]:
+    """The language reference that every CPython carries, a document a topic; nothing is copied."""
+    from pydoc_data.topics import topics
+
+    source = f"Python {platform.python_version()}, pydoc_data.topics"
+    documents = []
+    for name, text in sorted(topics.items()):
+        first = next((line.strip() for line in text.splitlines() if line.strip()), name)
+        documents.append(Document(name, text.strip("\n"), first, source))
+    return tuple(documents)
+
+
 def read_questions(path: Path | str) -> tuple[Question, ...]:
     """Golden questions, a JSON object a line."""
     questions = []
