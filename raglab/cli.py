@@ -1,4 +1,4 @@
-"""The lab from a terminal: ask, index, doctor, lab."""
+"""The lab from a terminal: ask, index, chunk, doctor, lab."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -19,7 +20,7 @@ from raglab.types import RagLabError
 
 if TYPE_CHECKING:
     from raglab.trace import Trace
-    from raglab.types import Ranking
+    from raglab.types import Chunk, Chunker, Ranking
 
 app = typer.Typer(
     help="Follow one real query through every stage of retrieval-augmented generation.",
@@ -126,6 +127,57 @@ def index(
             f"{manifest.truncated} chunks hold more than {manifest.limit} word pieces: "
             "the encoder does not see what follows"
         )
+
+
+@app.command()
+def chunk(
+    file: Annotated[Path, typer.Argument(help="A document: md, txt, html, pdf or docx.")],
+    strategy: Annotated[
+        str, typer.Option(help="Which chunker; `all` compares them.")
+    ] = "recursive",
+    size: Annotated[int | None, typer.Option(min=1, help="Word pieces in a chunk.")] = None,
+    overlap: Annotated[int | None, typer.Option(min=0, help="Word pieces shared.")] = None,
+) -> None:
+    """Show where a chunker cuts a document."""
+    from raglab.ingest.load import load_file
+    from raglab.lab import default_encoder, strategies
+
+    encoder = default_encoder()
+    document = load_file(file)
+    chunkers = strategies(encoder)
+    if strategy not in chunkers and strategy != "all":
+        raise RagLabError(f"no strategy {strategy!r}: there are {', '.join(chunkers)}, and all")
+    console = Console()
+    pieces = Table("strategy", "chunks", "shortest", "mean", "longest", "past the limit", box=None)
+    for name in chunkers if strategy == "all" else (strategy,):
+        chunker = _turned(chunkers[name], size=size, overlap=overlap)
+        chunks = chunker.chunk(document)
+        lengths = [encoder.count(one.indexed_text) for one in chunks] or [0]
+        past = sum(max(0, length - encoder.limit) for length in lengths)
+        mean = f"{sum(lengths) / len(lengths):.0f}"
+        pieces.add_row(
+            name, str(len(chunks)), str(min(lengths)), mean, str(max(lengths)), str(past)
+        )
+        if strategy != "all":
+            _show_chunks(console, chunks, lengths)
+    console.print(pieces)
+
+
+def _turned(chunker: Chunker, **given: int | None) -> Chunker:
+    """The chunker with the settings that were given and that it has."""
+    turned = {name: value for name, value in given.items() if value is not None}
+    unknown = [name for name in turned if not hasattr(chunker, name)]
+    if unknown:
+        raise RagLabError(f"{chunker!r} has no {unknown[0]}: leave --{unknown[0]} out")
+    return cast("Chunker", replace(cast(Any, chunker), **turned))
+
+
+def _show_chunks(console: Console, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:
+    styles = ("cyan", "yellow")  # neighbours differ, and each has a line of its own above it
+    for number, (one, length) in enumerate(zip(chunks, lengths, strict=False)):
+        title = f"── {one.chunk_id}  {length} word pieces, {one.start}–{one.end}  {one.heading}"
+        console.print(inert(title, style="bold"))
+        console.print(inert(one.text, style=styles[number % 2]))
 
 
 @app.command()

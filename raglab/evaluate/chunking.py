@@ -10,7 +10,7 @@ the reader gets: a gain in recall that is paid for in text is not a better chunk
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -59,34 +59,52 @@ def reader(question: Question) -> Allowed:
     return lambda chunk: not chunk.groups or bool(set(chunk.groups) & set(question.groups))
 
 
+def found_by(
+    index: Index, questions: Sequence[Question], embedder: Embedder, k: int
+) -> dict[str, list[float]]:
+    """retriever -> for each question the share of its quotes among the first k chunks.
+
+    1 minus that is the share of failed retrievals at k.
+    """
+    shares: dict[str, list[float]] = {name: [] for name in RETRIEVERS}
+    for question, hits_by in _searched(index, questions, embedder, k):
+        for name, hits in hits_by.items():
+            shares[name].append(found(question, _chunks(hits, k)))
+    return shares
+
+
 def measure(
     strategy: str, index: Index, questions: Sequence[Question], embedder: Embedder, k: int = 5
 ) -> Row:
-    """The figures of one index. Questions without evidence are left out: nothing is to be found."""
-    asked = [question for question in questions if question.evidence]
-    found_by: dict[str, list[float]] = {name: [] for name in RETRIEVERS}
-    read = []
-    bm25 = BM25(index.chunks)
-    dense = Dense(index, embedder)
-    for question in asked:
-        query, allowed = Query(question.query_id, question.text), reader(question)
-        lists = {
-            "dense": dense.retrieve(query, 20, allowed),
-            "BM25": bm25.retrieve(query, 20, allowed),
-        }
-        fused = RRF().fuse(lists)
-        for name, hits in (*lists.items(), ("RRF", fused)):
-            found_by[name].append(found(question, _chunks(hits, k)))
-        read.append(sum(embedder.count(text) for text in {c.shown for c in _chunks(fused, k)}))
+    """The figures of one index. Every question needs evidence: there must be something to find."""
+    read = [
+        sum(embedder.count(text) for text in {c.shown for c in _chunks(hits_by["RRF"], k)})
+        for _, hits_by in _searched(index, questions, embedder, k)
+    ]
     texts = sum(len(chunk.indexed_text.encode()) for chunk in index.chunks)
+    shares = found_by(index, questions, embedder, k)
     return Row(
         strategy=strategy,
         chunks=len(index.chunks),
         megabytes=(index.vectors.nbytes + texts) / 2**20,
-        whole=kept_whole(index.chunks, asked),
+        whole=kept_whole(index.chunks, questions),
         read=mean(read),
-        recall={name: interval(values) for name, values in found_by.items()},
+        recall={name: interval(values) for name, values in shares.items()},
     )
+
+
+def _searched(
+    index: Index, questions: Sequence[Question], embedder: Embedder, k: int
+) -> Iterator[tuple[Question, dict[str, Ranking]]]:
+    """Each question with its three rankings; RRF sees more of the lists than it is asked for."""
+    dense, bm25, deep = Dense(index, embedder), BM25(index.chunks), max(k, 20)
+    for question in questions:
+        query, allowed = Query(question.query_id, question.text), reader(question)
+        lists = {
+            "dense": dense.retrieve(query, deep, allowed),
+            "BM25": bm25.retrieve(query, deep, allowed),
+        }
+        yield question, {**lists, "RRF": RRF().fuse(lists)}
 
 
 def compare(

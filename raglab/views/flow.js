@@ -1,7 +1,6 @@
 // The widget around the picture: stepper, knobs, panel, table.  State lives in the model's traits.
 
 const PACE = 1400; // milliseconds a stage, when played
-const PATIENCE = 60; // milliseconds of quiet before a knob acts
 
 // A bar for each part of a score; bars left of the axis are negative.
 function bars(parts, names) {
@@ -170,61 +169,6 @@ const marksInWords = (card) =>
   card.marks.map((mark) => (mark === "evidence" ? "★ holds the answer" : "● cited by the answer"));
 
 const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
-
-function button(words, act, attributes = {}) {
-  return element("button", { type: "button", ...attributes, onclick: act }, words);
-}
-
-// Native range inputs: labelled, in reach of the keyboard, with their value shown.
-function knobRow(model, put) {
-  let waiting;
-  let pending = {}; // turned, not yet sent
-  const settings = () => model.get("settings") ?? {};
-  const knobs = model.get("knobs").map((knob) => {
-    const id = `rl-${crypto.getRandomValues(new Uint32Array(1))[0]}`;
-    const shown = element("output", { for: id });
-    const input = element("input", {
-      type: "range",
-      id,
-      min: knob.min,
-      max: knob.max,
-      step: 1,
-      "aria-describedby": `${id}-help`,
-      oninput: () => {
-        shown.textContent = input.value;
-        pending[knob.name] = Number(input.value);
-        clearTimeout(waiting);
-        waiting = setTimeout(send, PATIENCE);
-      },
-    });
-    const sync = () => {
-      if (knob.name in pending) return; // the reader is still moving it
-      input.value = settings()[knob.name] ?? knob.value;
-      shown.textContent = input.value;
-    };
-    sync();
-    return {
-      sync,
-      node: element(
-        "div",
-        { class: "rl-knob" },
-        element("label", { for: id }, knob.label),
-        shown,
-        input,
-        element("small", { id: `${id}-help` }, knob.help),
-      ),
-    };
-  });
-  function send() {
-    const turned = pending;
-    pending = {};
-    put("settings", { ...settings(), ...turned });
-  }
-  return {
-    nodes: knobs.map((knob) => knob.node),
-    sync: () => knobs.forEach((knob) => knob.sync()),
-  };
-}
 
 function render({ model, el }) {
   const data = () => model.get("data");

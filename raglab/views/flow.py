@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,25 @@ from raglab.views.figures import flow_svg
 from raglab.views.tables import flow_model, trace_table
 
 HERE = Path(__file__).parent
-SCRIPTS = ("layout.js", "picture.js", "flow.js")
-SCRIPT = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+SCRIPTS = ("layout.js", "controls.js", "picture.js", "flow.js")
 STYLE = HERE / "flow.css"
 EXPORT_LINE = "export default { render };"
+
+
+def joined(names: Sequence[str]) -> str:
+    """The files beside this one as one text: a widget's script or style."""
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+def clean(text: str) -> str:
+    """Lone surrogates cannot be written as UTF-8; each becomes one question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class Flow(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget's base class is untyped
     """The picture of one trace. `evidence` names the chunks known to hold the answer."""
 
-    _esm = SCRIPT
+    _esm = joined(SCRIPTS)
     _css = STYLE
 
     data = traitlets.Dict().tag(sync=True)  # flow_model(trace, evidence)
@@ -72,27 +81,35 @@ def export_html(trace: Trace, path: Path | str, evidence: Collection[str] = ()) 
 
 
 def page(trace: Trace, evidence: Collection[str] = ()) -> str:
-    """The exported page. A policy in its head lets it run its own script and fetch nothing."""
+    """The flow as a page of its own."""
     model = flow_model(trace, evidence)
     state = {"data": model, "step": len(model["stages"]) - 1, "query": trace.query.text}
     state |= {"selected": "", "knobs": [], "settings": {}, "status": "", "busy": False}
-    # "<" is written as an escape, so that no document's "</script>" can end the block.
-    data = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
-    script = SCRIPT.replace(EXPORT_LINE, STUB)
-    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return PAGE.format(
-        title=escape(_clean(trace.query.text)),
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        style=STYLE.read_text(encoding="utf-8") + PAGE_STYLE,
-        table=_clean(trace_table(trace, evidence)),
-        data=data,
-        script=script,
+    style = STYLE.read_text(encoding="utf-8")
+    return widget_page(
+        trace.query.text, state, joined(SCRIPTS), style, trace_table(trace, evidence)
     )
 
 
-def _clean(text: str) -> str:
-    """Lone surrogates cannot be written as UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def widget_page(
+    title: str, state: Mapping[str, Any], script: str, style: str, fallback: str
+) -> str:
+    """A widget's traits and script as a page; `fallback` is HTML for who runs no script.
+
+    A policy in its head lets the page run its own script and fetch nothing.
+    """
+    # "<" is written as an escape, so that no document's "</script>" can end the block.
+    data = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
+    script = script.replace(EXPORT_LINE, STUB)
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return PAGE.format(
+        title=escape(clean(title)),
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        style=style + PAGE_STYLE,
+        fallback=clean(fallback),
+        data=data,
+        script=script,
+    )
 
 
 # The page's stand-in for the widget's model: the same five verbs, no kernel behind them.
@@ -138,7 +155,7 @@ PAGE = """<!doctype html>
 <main>
 <h1>{title}</h1>
 <div id="raglab-flow"></div>
-<noscript>{table}</noscript>
+<noscript>{fallback}</noscript>
 </main>
 <script type="application/json" id="raglab-data">{data}</script>
 <script type="module">{script}</script>
