@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from fakes import FakeEmbedder, FakeLLM, chunk
 from hypothesis import given, settings
@@ -15,12 +17,13 @@ from raglab.ingest.contextualize import (
     FromHeadings,
     FromLLM,
     blurb_prompt,
-    cost_of_caching,
 )
 from raglab.ingest.index import Index
 from raglab.ingest.recursive import Recursive, sections
 from raglab.ingest.semantic import Semantic
-from raglab.lab import read_corpus, strategies
+from raglab.lab import DATA, read_corpus, strategies
+from raglab.llm import DEFAULT_MODEL
+from raglab.prices import Price, blurb_cost, read_price
 from raglab.types import Chunker, Document, Evidence, Question, RagLabError
 
 EMBEDDER = FakeEmbedder()
@@ -175,11 +178,24 @@ def test_a_model_sees_the_fenced_document_first() -> None:
 
 
 def test_what_a_prompt_cache_saves() -> None:
-    """Two documents of 100 tokens, 3 chunks and 1: read 4 times, or written 2 and read 2 times."""
-    plain, cached = cost_of_caching([100, 100], [3, 1], price=2, write=1.25, read=0.1)
-    assert plain == 100 * 4 * 2
-    assert cached == pytest.approx((100 * 1.25 * 2 + 100 * 0.1 * 2) * 2)
-    assert cost_of_caching([100], [0], price=1, write=1.25, read=0.1) == (0, 0)
+    """100 tokens asked about 3 times, and 10 tokens asked about once, which no cache keeps."""
+    price = Price("m", 2, 10, cache_write=2.5, cache_read=0.2, cache_least=50, as_of="")
+    cost = blurb_cost([100, 10], [[5, 5, 5], [10]], price, output_tokens=4)
+    rest = (15 + 10) * 2 + 4 * 4 * 10
+    assert cost.plain == pytest.approx(((300 + 10) * 2 + rest) / 1e6)
+    assert cost.cached == pytest.approx((100 * 2.5 + 2 * 100 * 0.2 + 10 * 2 + rest) / 1e6)
+    assert (cost.calls, cost.input_tokens, cost.cacheable, cost.documents) == (4, 335, 1, 2)
+
+
+def test_the_price_table_names_the_models_that_the_lab_offers(tmp_path: Path) -> None:
+    table = DATA / "prices.json"
+    for model in (DEFAULT_MODEL, "claude-opus-4-8", "claude-haiku-4-5"):
+        price = read_price(table, model)
+        assert price.cache_read < price.input < price.cache_write < price.output
+    with pytest.raises(RagLabError, match="add a row"):
+        read_price(table, "no-such-model")
+    with pytest.raises(RagLabError, match="add a row"):
+        read_price(tmp_path / "none.json", DEFAULT_MODEL)
 
 
 # -- figures --------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ Left out: blurbs that look beyond their own document.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -75,24 +74,3 @@ class Contextual:
             replace(chunk, context=self.contextualizer.blurb(document, chunk))
             for chunk in self.chunker.chunk(document)
         )
-
-
-def cost_of_caching(
-    document_tokens: Sequence[int], chunks: Sequence[int], price: float, write: float, read: float
-) -> tuple[float, float]:
-    """What reading the documents costs, without and with a prompt cache, in the price's currency.
-
-    document_tokens and chunks: for each document, its tokens and how many chunks ask about it.
-    price: for a token read; write and read: how many times that it costs to put a token into the
-    cache and to read it from there.
-
-    >>> cost_of_caching([1000], [10], price=1.0, write=1.25, read=0.1)
-    (10000.0, 2150.0)
-    """
-    plain = sum(tokens * n for tokens, n in zip(document_tokens, chunks, strict=True)) * price
-    cached = sum(
-        tokens * (write + read * (n - 1))
-        for tokens, n in zip(document_tokens, chunks, strict=True)
-        if n
-    )
-    return plain, cached * price
