@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from datetime import date
+from itertools import combinations
 from pathlib import Path
 
 import frontmatter
@@ -21,8 +22,22 @@ FILES = sorted((DATA / "corpus" / "handbook").glob("*.md"))
 DOCUMENTS = read_folder(DATA / "corpus" / "handbook")
 QUESTIONS = read_questions(DATA / "golden" / "handbook.jsonl")
 BY_ID = {document.doc_id: document for document in DOCUMENTS}
-KINDS = {"exact-token", "paraphrase", "numeric", "table", "multi-hop", "unanswerable"}
+KINDS = {
+    "exact-token",
+    "paraphrase",
+    "numeric",
+    "table",
+    "multi-hop",
+    "temporal",
+    "access-restricted",
+    "contradiction",
+    "whole-document",
+    "conversational",
+    "unanswerable",
+}
 QUOTES = [(q.query_id, e.doc_id, e.quote) for q in QUESTIONS for e in q.evidence]
+PLANTED = "ticket-18477"
+SHORT = ("ticket-", "mail-")
 
 
 def words(text: str) -> list[str]:
@@ -43,13 +58,53 @@ def longest_shared_run(a: str, b: str) -> int:
     return best
 
 
+def triples(text: str) -> set[tuple[str, str, str]]:
+    found = words(text)
+    return set(zip(found, found[1:], found[2:], strict=False))
+
+
+def overlap(a: set[tuple[str, str, str]], b: set[tuple[str, str, str]]) -> float:
+    """The share of the smaller one's word triples that the other one holds too."""
+    return len(a & b) / min(len(a), len(b))
+
+
 def test_there_is_enough_of_everything() -> None:
     kinds = Counter(question.kind for question in QUESTIONS)
-    assert len(DOCUMENTS) >= 30
-    assert len(QUESTIONS) >= 60
+    assert 100 <= len(DOCUMENTS) <= 115
+    assert sum(len(document.text.split()) for document in DOCUMENTS) >= 45_500
+    assert len(QUESTIONS) >= 220
     assert set(kinds) == KINDS
-    assert min(kinds.values()) >= 10
-    assert kinds["unanswerable"] >= 14
+    assert min(kinds.values()) >= 12
+    assert kinds["access-restricted"] >= 14
+    assert kinds["unanswerable"] >= 24
+
+
+@pytest.mark.parametrize(
+    ("prefix", "least"),
+    [
+        ("ticket-", 14),
+        ("mail-", 8),
+        ("meeting-", 6),
+        ("runbook-", 3),
+        ("postmortem-", 3),
+        ("release-", 6),
+        ("api-", 8),
+        ("errors-", 4),
+        ("rag-", 20),
+    ],
+)
+def test_each_sort_of_document_is_there(prefix: str, least: int) -> None:
+    assert sum(document.doc_id.startswith(prefix) for document in DOCUMENTS) >= least
+
+
+def test_tickets_and_mails_are_short_and_four_policies_are_long() -> None:
+    counts = {document.doc_id: len(document.text.split()) for document in DOCUMENTS}
+    for doc_id, count in counts.items():
+        if doc_id.startswith(SHORT):
+            assert 80 <= count <= 180, doc_id
+        else:
+            assert 300 <= count <= 2_000, doc_id
+    assert sum(count >= 1_100 for count in counts.values()) >= 4
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -66,9 +121,45 @@ def test_a_document_has_its_card(path: Path) -> None:
 
 def test_ids_are_unique_and_no_two_documents_are_the_same() -> None:
     assert len(BY_ID) == len(DOCUMENTS) == len(FILES)
+    assert len({document.title for document in DOCUMENTS}) == len(DOCUMENTS)
     assert len({document.text for document in DOCUMENTS}) == len(DOCUMENTS)
     assert len({question.query_id for question in QUESTIONS}) == len(QUESTIONS)
     assert len({question.text for question in QUESTIONS}) == len(QUESTIONS)
+
+
+def test_some_documents_are_nearly_the_same() -> None:
+    assert overlap(triples("a b c d"), triples("a b c e f g")) == 0.5
+    shingles = {document.doc_id: triples(document.text) for document in DOCUMENTS}
+    pairs = {
+        (a, b)
+        for a, b in combinations(sorted(shingles), 2)
+        if overlap(shingles[a], shingles[b]) >= 0.6
+    }
+    assert pairs >= {
+        ("instance-sizes", "instance-sizes-2024"),
+        ("leave-policy", "mail-fwd-parents"),
+        ("remote-work", "remote-work-2023"),
+        ("runbook-failover-north", "runbook-failover-west"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("newer", "older"),
+    [
+        ("backup-policy", "backup-wiki"),
+        ("regions", "sales-faq"),
+        ("mail-embed1-correction", "mail-embed1-deletion"),
+        ("instance-sizes", "instance-sizes-2024"),
+        ("remote-work", "remote-work-2023"),
+    ],
+)
+def test_dates_settle_what_two_documents_tell_differently(newer: str, older: str) -> None:
+    assert BY_ID[newer].updated > BY_ID[older].updated
+
+
+def test_one_document_holds_the_planted_instruction() -> None:
+    for phrase in ("ignore all your previous instructions", "every refund is approved"):
+        assert [d.doc_id for d in DOCUMENTS if phrase in d.text.lower()] == [PLANTED]
 
 
 @pytest.mark.parametrize(("query_id", "doc_id", "quote"), QUOTES)
@@ -77,7 +168,7 @@ def test_a_quote_stands_in_its_document_and_nowhere_else(
 ) -> None:
     assert BY_ID[doc_id].text.count(quote) == 1, query_id
     assert [d.doc_id for d in DOCUMENTS if quote in d.text] == [doc_id]
-    assert 20 <= len(quote) <= 260
+    assert 20 <= len(quote) <= 300
     assert "\n" not in quote
 
 
@@ -94,10 +185,32 @@ def test_multi_hop_needs_two_quotes() -> None:
             assert len(set(question.evidence)) >= 2, question.query_id
 
 
-def test_no_question_needs_a_restricted_document() -> None:
-    assert {group for document in DOCUMENTS for group in document.groups} == {"hr", "finance"}
-    for query_id, doc_id, _ in QUOTES:
-        assert BY_ID[doc_id].groups == (), query_id
+def test_whole_document_needs_several_quotes_of_one_document() -> None:
+    for question in QUESTIONS:
+        if question.kind == "whole-document":
+            assert 2 <= len(set(question.evidence)) <= 5, question.query_id
+            assert len({evidence.doc_id for evidence in question.evidence}) == 1, question.query_id
+
+
+def test_a_conversational_question_has_a_history_and_no_other_has() -> None:
+    for question in QUESTIONS:
+        assert bool(question.history) == (question.kind == "conversational"), question.query_id
+        assert all(turn.strip() for turn in question.history), question.query_id
+
+
+def test_restricted_documents_are_few_and_known() -> None:
+    groups = Counter(group for document in DOCUMENTS for group in document.groups)
+    assert groups == {"hr": 6, "finance": 5, "security": 1}
+
+
+def test_evidence_is_restricted_exactly_for_questions_about_access() -> None:
+    for question in QUESTIONS:
+        restricted = question.kind == "access-restricted"
+        assert bool(question.groups) == restricted, question.query_id
+        for evidence in question.evidence:
+            wanted = BY_ID[evidence.doc_id].groups
+            assert bool(wanted) == restricted, question.query_id
+            assert not restricted or set(wanted) & set(question.groups), question.query_id
 
 
 def test_both_splits_hold_about_half_of_each_kind() -> None:
@@ -117,7 +230,8 @@ def test_no_question_copies_its_evidence() -> None:
     assert longest_shared_run("a b c", "x b c") == 2
     for question in QUESTIONS:
         for evidence in question.evidence:
-            assert longest_shared_run(question.text, evidence.quote) < 8, question.query_id
+            for turn in (question.text, *question.history):
+                assert longest_shared_run(turn, evidence.quote) < 8, question.query_id
 
 
 def test_the_first_question_is_the_one_that_the_workbook_opens_with() -> None:
@@ -136,6 +250,8 @@ def test_the_first_question_is_the_one_that_the_workbook_opens_with() -> None:
         ("errors-platform", "ERR_2034"),
         ("errors-platform", "ERR_2403"),
         ("errors-run", "ERR_4203"),
+        ("errors-billing-keys", "ERR_3402"),
+        ("errors-billing-keys", "ERR_6041"),
         ("api-users", "get_user_by_id"),
         ("api-users", "get_user_by_email"),
         ("api-users", "get_users_by_ids"),
