@@ -12,9 +12,12 @@ from pathlib import Path
 import frontmatter
 import pytest
 
+from raglab.ingest.contextualize import FromLLM
 from raglab.ingest.corpus import read_folder, read_questions
-from raglab.llm import ReplayLLM, prompt_hash
-from raglab.retrieve.rewrite import MULTI_QUERY_SYSTEM, MultiQuery, multi_query_prompt
+from raglab.ingest.embed import SentenceEncoder
+from raglab.ingest.recursive import Recursive
+from raglab.llm import ReplayLLM
+from raglab.retrieve.rewrite import MultiQuery
 from raglab.types import Query
 
 DATA = Path(__file__).parents[1] / "data"
@@ -280,10 +283,18 @@ def test_every_kept_reply_answers_a_prompt_that_the_lab_sends() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
     assert rows
+    encoder, llm = SentenceEncoder(), ReplayLLM(DATA / "replies")
+    chunks = {
+        chunk.chunk_id: (document, chunk)
+        for document in DOCUMENTS
+        if any(row.get("chunk_id", "").startswith(f"{document.doc_id}#") for row in rows)
+        for chunk in Recursive(encoder.spans).chunk(document)
+    }
     for row in rows:
         assert row["origin"], row
-        assert row["stage"] == "rewrite", "say here how the prompt of another stage is made"
-        prompt = multi_query_prompt(row["query"], MultiQuery(ReplayLLM(DATA / "replies")).n)
-        assert row["prompt_hash"] == prompt_hash(prompt, MULTI_QUERY_SYSTEM), row["query"]
-        queries = MultiQuery(ReplayLLM(DATA / "replies")).rewrite(Query("q", row["query"]))
-        assert len(queries) == 4, row["query"]
+        if row["stage"] == "rewrite":
+            queries = MultiQuery(llm).rewrite(Query("q", row["query"]))
+            assert "\n".join(query.text for query in queries[1:]) == row["text"]
+        else:
+            assert row["stage"] == "blurb", "say here how the prompt of another stage is made"
+            assert FromLLM(llm).blurb(*chunks[row["chunk_id"]]) == row["text"]
