@@ -59,4 +59,5 @@ browser: ## install Chromium where it is missing and apt is there
 	@sh tests/chromium.sh
 
 bench: $(VENV)/installed-dev ## print the figures that the README states
+	$(PIP_INSTALL) -e ".[bench]"
 	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/figures.py

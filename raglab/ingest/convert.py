@@ -38,6 +38,7 @@ MARKS = (  # UTF-32's first: its little-endian mark begins with UTF-16's
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+LONG_LIST = 1000
 NOT_TEXT = "not text, or in an encoding that cannot be told: save it as UTF-8"
 OLD_WORD = b"\xd0\xcf\x11\xe0"  # how .doc files begin, and encrypted .docx files
 
@@ -74,10 +75,13 @@ def over(size: int, limit: int, when: str = "") -> str:
 
 
 def decode(raw: bytes, declared: str = "") -> str:
-    """Text, its encoding told by the file's mark; else UTF-8; else as declared; else as guessed."""
-    for name in _encodings(raw, declared):
+    """Text, its encoding told by the file's mark; else UTF-8; else as declared; else as guessed.
+
+    UTF-8 with a few broken bytes is still UTF-8: each of them becomes a replacement character.
+    """
+    for name, errors in _encodings(raw, declared):
         try:
-            text = raw.decode(name)
+            text = raw.decode(name, errors)
         except (UnicodeError, LookupError):
             continue
         controls = len(re.findall(r"[\0-\x08\x0e-\x1a\x1c-\x1f]", text))
@@ -87,24 +91,29 @@ def decode(raw: bytes, declared: str = "") -> str:
     raise RagLabError(NOT_TEXT)
 
 
-def _encodings(raw: bytes, declared: str) -> Iterator[str]:
+def _encodings(raw: bytes, declared: str) -> Iterator[tuple[str, str]]:
+    """Encodings to try in turn, and what to do with bytes that do not fit."""
     for mark, name in MARKS:
         if raw.startswith(mark):
-            yield name
+            yield name, "strict"
             return
-    yield "utf-8"
+    yield "utf-8", "strict"
     if b"\0" in raw:  # a program or a picture: no other encoding of text holds zero bytes
         return
+    text = raw.decode("utf-8", "replace")
+    if len(re.findall(r"[^\0-\x7f]", text)) > 10 * text.count("\N{REPLACEMENT CHARACTER}"):
+        yield "utf-8", "replace"
     if declared:
         # What calls itself Latin-1 is Windows-1252, as every browser takes it.
-        yield "cp1252" if declared.lower() in {"iso-8859-1", "latin-1", "ascii"} else declared
+        known = declared.lower() in {"iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"}
+        yield "cp1252" if known else declared, "strict"
     from charset_normalizer import from_bytes
 
     # Many encodings fit a Western text that is short, and the guess then falls on a rare one. So
     # the common one is tried alone first: the guess finds other scripts to be a mess in it.
     best = from_bytes(raw, cp_isolation=["cp1252"]).best() or from_bytes(raw).best()
     if best:
-        yield best.encoding
+        yield best.encoding, "strict"
 
 
 def _markdown(raw: bytes, limit: int) -> Document:
@@ -139,6 +148,14 @@ def _page(html: str, title: str = "") -> Document:
     for picture in soup("img"):
         if str(picture.get("src") or "data:").startswith("data:"):
             picture.replace_with(str(picture.get("alt") or ""))
+    # markdownify counts an item's number from the list's start, and writes a cell for each column
+    # that one spans: lists and spans without end would take time and memory without end.
+    for numbered in soup("ol"):
+        if len(numbered("li", recursive=False)) > LONG_LIST:
+            numbered.name = "ul"
+    for cell in soup(["td", "th"]):
+        if len(str(cell.get("colspan", ""))) > 2:
+            del cell["colspan"]
     for aside in soup(string=lambda s: isinstance(s, Declaration | ProcessingInstruction)):
         aside.extract()
     converter = MarkdownConverter(

@@ -55,14 +55,23 @@ def load_folder(folder: Path | str, *, progress: bool = False, max_megabytes: fl
     for path in tqdm(files, desc="reading", unit="file", disable=not progress):
         name = _name(path, root)
         try:
-            document = _read(path, root, seen, int(max_megabytes * MEGABYTE))
-            if not document.text.strip():
-                raise RagLabError("holds no text")
-            documents[name] = document
+            _check_link(path, root, seen)
+            documents[name] = _read(path, name, max_megabytes)
         except Exception as error:
             skipped.append(Skipped(name, _reason(error)))
     named, taken = _with_ids(documents)
     return Loaded(named, tuple(sorted(skipped + taken, key=lambda each: each.path)))
+
+
+def load_file(path: Path | str, *, max_megabytes: float = 20) -> Document:
+    """One file, its name without the ending for an id; RagLabError says why it cannot be read."""
+    path = Path(path)
+    try:
+        document = _read(path, _name(path, path.parent), max_megabytes)
+    except Exception as error:
+        raise RagLabError(f"{path}: {_reason(error)}") from error
+    (document,), _ = _with_ids({path.name: document})
+    return document
 
 
 def left_out(loaded: Loaded, most: int = 5) -> str:
@@ -104,10 +113,8 @@ def _name(path: Path, root: Path) -> str:
     return os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "replace")
 
 
-def _read(path: Path, root: Path, seen: dict[tuple[int, int], str], limit: int) -> Document:
-    ending = path.suffix.lower()
-    if ending not in CONVERTERS:
-        raise RagLabError(OTHER_KIND)
+def _check_link(path: Path, root: Path, seen: dict[tuple[int, int], str]) -> None:
+    """Refuses a link out of the folder, and the second name of a file: links may make several."""
     try:
         found = path.stat()
     except OSError as error:
@@ -116,23 +123,30 @@ def _read(path: Path, root: Path, seen: dict[tuple[int, int], str], limit: int) 
         raise
     if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
         raise RagLabError("is a link that leads out of the folder: copy the file into it")
-    if not stat.S_ISREG(found.st_mode):  # a pipe would never end
-        raise RagLabError("not a file that can be read: remove it")
     name = _name(path, root)
     first = seen.setdefault((found.st_dev, found.st_ino), name)
-    if first != name and found.st_ino:
+    if first != name and found.st_ino:  # some disks number no files
         raise RagLabError(f"is the same file as {first}, by a link: it is read once")
+
+
+def _read(path: Path, name: str, max_megabytes: float) -> Document:
+    """A document whose id is empty where the file gives none, and whose title may be."""
+    ending, limit = path.suffix.lower(), int(max_megabytes * MEGABYTE)
+    if ending not in CONVERTERS:
+        raise RagLabError(OTHER_KIND)
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):  # a pipe would never end
+        raise RagLabError("is not a file that can be read: remove it")
     if found.st_size > limit:
         raise RagLabError(over(found.st_size, limit))
-    return _sourced(convert(path.read_bytes(), ending, limit), name)
-
-
-def _sourced(document: Document, name: str) -> Document:
-    """Its path for a source where its card has none; no odd character in what names it."""
+    document = convert(path.read_bytes(), ending, limit)
+    text = clean(document.text)
+    if not text.strip():
+        raise RagLabError("holds no text")
     return replace(
         document,
         doc_id=clean(document.doc_id),
-        text=clean(document.text),
+        text=text,
         title=" ".join(clean(document.title).split()),
         source=clean(document.source) or name,
     )
@@ -145,6 +159,8 @@ def _reason(error: Exception) -> str:
             reason = str(error)
         case ImportError():
             reason = f"needs {error.name}: {INSTALL}"
+        case FileNotFoundError():
+            reason = "is not there: see how its name is spelt"
         case PermissionError():
             reason = "may not be opened: give yourself the right to read it"
         case OSError(strerror=str(why)):

@@ -1,7 +1,8 @@
-"""Charts of one score, for notebooks: plotly figures that share one configuration."""
+"""Charts for notebooks: plotly figures that share one configuration."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -11,6 +12,7 @@ import plotly.graph_objects as go
 from raglab.types import Hit
 
 ADDS, TAKES = "#0072b2", "#d55e00"
+KINDS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito's, one after another
 PLOTLY_CONFIG = {
     "displaylogo": False,
     "showSendToCloud": False,  # charts of a reader's own documents stay with the reader
@@ -62,3 +64,58 @@ def parts_figure(hit: Hit) -> Chart:
             },
         },
     )
+
+
+def lengths_figure(lengths: Mapping[str, Sequence[int]], limit: int | None = None) -> Chart:
+    """Lengths of chunks in word pieces: a box and a point for each, a row for each strategy.
+
+    A dashed line stands where the encoder stops reading.
+    """
+    rows = {name: [round(length) for length in found] for name, found in lengths.items()}
+    boxes = [
+        go.Box(
+            x=found,
+            y=[place] * len(found),
+            orientation="h",
+            boxpoints="all",
+            pointpos=0,
+            jitter=0.5,
+            marker={"color": KINDS[place % len(KINDS)], "size": 4, "opacity": 0.6},
+            line={"width": 1.5},
+            hovertemplate="%{x} word pieces<extra></extra>",
+        )
+        for place, found in enumerate(rows.values())
+    ]
+    longest = max([limit or 0, *(length for found in rows.values() for length in found)])
+    chart = Chart(
+        boxes,
+        layout={
+            "height": 130 + 62 * max(1, len(rows)),
+            "margin": {"l": 10, "r": 10, "t": 40, "b": 40},
+            "showlegend": False,
+            "xaxis": {
+                "title": {"text": "word pieces in a chunk"},
+                "range": [0, max(1, round(longest * 1.06))],
+            },
+            "yaxis": {
+                "tickvals": list(range(len(rows))),  # names may be alike once they are wrapped
+                "ticktext": [_length_label(name, found, limit) for name, found in rows.items()],
+                "range": [max(1, len(rows)) - 0.5, -0.5],
+                "automargin": True,
+            },
+        },
+    )
+    if limit is not None:
+        chart.add_vline(
+            x=limit,
+            line={"dash": "dash", "width": 2, "color": "#5a626c"},
+            annotation={"text": f"the encoder reads {limit}", "yanchor": "bottom", "y": 1},
+        )
+    return chart
+
+
+def _length_label(name: str, found: Sequence[int], limit: int | None) -> str:
+    label = "<br>".join(escape(line) for line in wrap(name, 28))
+    chunks = f"{len(found)} chunk{'' if len(found) == 1 else 's'}"
+    past = sum(length > limit for length in found) if limit is not None else 0
+    return f"{label}<br>{chunks}{f', {past} past the limit' if past else ''}"

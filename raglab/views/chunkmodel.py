@@ -13,7 +13,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 from raglab.types import Chunk, Document
 from raglab.views.model import Model
@@ -43,18 +42,18 @@ def chunk_model(
     text = document.text
     low, high = window or (0, len(text))
     own = [chunk for chunk in chunks if chunk.doc_id == document.doc_id]
-    sections = sorted({found for chunk in own if (found := _section(chunk, text))})
     cards = [_card(number, chunk, spans, limit) for number, chunk in enumerate(own)]
-    for card, chunk in zip(cards, own, strict=True):
-        found = _section(chunk, text)
-        card["section"] = sections.index(found) + 1 if found else None
+    reaches = [_section(chunk, text) for chunk in own]
+    sections = sorted({reach for reach in reaches if reach})
+    for card, reach in zip(cards, reaches, strict=True):
+        card["section"] = sections.index(reach) + 1 if reach else None
     for card, after in pairwise(cards):
         card["shared"] = _shared(card, after)
     told = [
         _quote(number, quote, text, cards, sections)
         for number, quote in enumerate(filter(None, quotes), start=1)
     ]
-    figures = _figures(cards, told, limit)
+    figures = _figures(cards, told)
     shown = [card for card in cards if card["start"] < high and low < card["end"]]
     segments = _segments(low, high, shown, told, sections)
     for card in cards:
@@ -98,7 +97,7 @@ def _card(number: int, chunk: Chunk, spans: Spans | None, limit: int | None) -> 
     given = chunk.indexed_text
     lead = chunk.start - (len(given) - len(chunk.text))
     starts = [lead + start for start, _ in spans(given)] if spans else None
-    over = starts is not None and limit is not None and len(starts) > limit
+    past = max(0, len(starts) - limit) if starts and limit is not None else 0
     return {
         "id": chunk.chunk_id,
         "number": number,
@@ -106,8 +105,8 @@ def _card(number: int, chunk: Chunk, spans: Spans | None, limit: int | None) -> 
         "end": chunk.end,
         "heading": chunk.heading,
         "pieces": None if starts is None else len(starts),
-        "cut": max(chunk.start, starts[limit]) if over and starts and limit is not None else None,
-        "past": len(starts) - limit if over and starts and limit is not None else 0,
+        "cut": max(chunk.start, starts[-past]) if starts and past else None,
+        "past": past,
         "shared": None,
         "starts": starts,
     }
@@ -138,7 +137,8 @@ def _quote(
 
     A quote that stands in several places is told where a chunk holds it, or else where it is first.
     """
-    told = {"number": number, "text": quote, "start": None, "end": None, "held": [], "cuts": []}
+    told: Model = {"number": number, "text": quote, "start": None, "end": None}
+    told |= {"held": [], "cuts": []}
     places = [(at.start(), at.start() + len(quote)) for at in re.finditer(_all(quote), text)]
     if not places:
         return told | {"says": "not in this document"}
@@ -175,7 +175,7 @@ def _holds(outer: Span, inner: Span) -> bool:
 
 
 def _cuts(start: int, end: int, cards: Sequence[Model]) -> list[int]:
-    """Where a severed quote is cut: at ends of chunks within it, or else at a start, or in front."""
+    """Where a quote is cut: at ends of chunks within it, or else at a start, or in front of it."""
     ends = {card["end"] for card in cards if start < card["end"] < end}
     starts = {card["start"] for card in cards if start < card["start"] < end}
     return sorted(ends or starts or {start})
@@ -186,8 +186,8 @@ def _segments(
 ) -> list[Model]:
     marks: list[int] = [edge for pair in sections for edge in pair]
     marks += [card[key] for card in cards for key in ("start", "end", "cut") if card[key]]
-    marks += [edge for quote in quotes for edge in (quote["start"], quote["end"], *quote["cuts"])
-              if edge]  # fmt: skip
+    for quote in quotes:
+        marks += [quote["start"] or 0, quote["end"] or 0, *quote["cuts"]]
     edges = sorted({low, high, *(edge for edge in marks if low < edge < high)})
     segments: list[Model] = [
         {"start": start, "end": end, "chunks": [], "quotes": [], "past": []}
@@ -210,7 +210,7 @@ def _segments(
     return segments
 
 
-def _figures(cards: Sequence[Model], quotes: Sequence[Model], limit: int | None) -> Model:
+def _figures(cards: Sequence[Model], quotes: Sequence[Model]) -> Model:
     sizes = [card["pieces"] for card in cards if card["pieces"] is not None]
     here = [quote for quote in quotes if quote["start"] is not None]
     return {
@@ -227,7 +227,8 @@ def _says(figures: Model, limit: int | None) -> list[str]:
     """The figures in words."""
     told = [counted(figures["chunks"], "chunk")]
     if figures["mean"] is not None:
-        told.append(f"word pieces: mean {figures['mean']:g}, max {figures['max']:,}")
+        mean = f"{figures['mean']:,}".removesuffix(".0")
+        told.append(f"word pieces: mean {mean}, max {figures['max']:,}")
     if figures["quotes"]:
         told.append(f"quotes held whole: {figures['held']} of {figures['quotes']}")
     if limit is not None and figures["mean"] is not None:
@@ -241,6 +242,3 @@ def counted(number: int, noun: str) -> str:
     ('1 chunk', '1,200 chunks')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-__all__: list[Any] = ["ROOM", "Span", "Spans", "chunk_model", "counted", "parts_of"]

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from chunkers import chunkers, reindexing
 from rich.console import Console
 from rich.table import Table
 from tqdm.auto import tqdm
@@ -186,6 +187,8 @@ if __name__ == "__main__":
     warm_ask(pipeline)
     handbook(pipeline)
     float16(pipeline)
+    chunkers(CONSOLE)
+    reindexing(CONSOLE)
     given = os.environ.get("RAGLAB_SCIFACT")
     if given:
         scifact(Path(given))
