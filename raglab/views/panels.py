@@ -62,7 +62,7 @@ def explore(pipeline: Any, query: str, evidence: Collection[str] = ()) -> Flow:
             trace = _with(pipeline, flow.settings).run(flow.query)
             model = flow_model(trace, evidence if flow.query == query else ())
         except Exception as error:  # whatever a stage raises is told, and the last picture stays
-            flow.status = _in_words(error)
+            flow.status = in_words(error)
         else:
             flow.status = changes(flow.data, model)
             flow.step = min(flow.step, len(model["stages"]) - 1)
@@ -133,7 +133,7 @@ def _with(pipeline: Any, settings: Mapping[str, Any]) -> Any:
     return pipeline
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     """One line of plain text; the widget shows it as text, so markup in it stays inert."""
     said = " ".join(str(error).split()) or "no reason given"
     kind = "" if isinstance(error, RagLabError) else f"{type(error).__name__}: "
