@@ -29,7 +29,7 @@ install: $(VENV)/installed ## create .venv and install the lab
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	@echo "installing (a few minutes the first time)"
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) -e ".[docs]"
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
@@ -50,7 +50,7 @@ unit: $(VENV)/installed-dev browser ## unit tests, doctests and browser tests
 
 notebooks: $(VENV)/installed-dev ## run each notebook and compare every output, letter for letter
 	$(TEST_ENV) $(BIN)/pytest --nbval --nbval-current-env --nbval-sanitize-with=tests/nbval.cfg \
-	  --nbval-cell-timeout=120 --nbval-kernel-startup-timeout=120 $(NOTEBOOKS)
+	  --nbval-cell-timeout=1800 --nbval-kernel-startup-timeout=120 $(NOTEBOOKS)
 
 execute: $(VENV)/installed-dev ## run the notebooks and keep their outputs in the files
 	$(TEST_ENV) $(BIN)/python tests/execute_notebooks.py $(NOTEBOOKS)

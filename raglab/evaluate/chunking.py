@@ -93,18 +93,32 @@ def measure(
     )
 
 
+def rankings(index: Index, embedder: Embedder, question: Question, k: int) -> dict[str, Ranking]:
+    """The first k of dense, of BM25 and of their fusion, over what the asker may see."""
+    return {
+        name: hits[:k] for name, hits in _search(index, embedder, BM25(index.chunks), question, k)
+    }
+
+
 def _searched(
     index: Index, questions: Sequence[Question], embedder: Embedder, k: int
 ) -> Iterator[tuple[Question, dict[str, Ranking]]]:
-    """Each question with its three rankings; RRF sees more of the lists than it is asked for."""
-    dense, bm25, deep = Dense(index, embedder), BM25(index.chunks), max(k, 20)
+    bm25 = BM25(index.chunks)
     for question in questions:
-        query, allowed = Query(question.query_id, question.text), reader(question)
-        lists = {
-            "dense": dense.retrieve(query, deep, allowed),
-            "BM25": bm25.retrieve(query, deep, allowed),
-        }
-        yield question, {**lists, "RRF": RRF().fuse(lists)}
+        yield question, dict(_search(index, embedder, bm25, question, k))
+
+
+def _search(
+    index: Index, embedder: Embedder, bm25: BM25, question: Question, k: int
+) -> Iterator[tuple[str, Ranking]]:
+    """RRF sees at least 20 of each list, however few are asked for."""
+    query, allowed = Query(question.query_id, question.text), reader(question)
+    lists = {
+        "dense": Dense(index, embedder).retrieve(query, max(k, 20), allowed),
+        "BM25": bm25.retrieve(query, max(k, 20), allowed),
+    }
+    yield from lists.items()
+    yield "RRF", RRF().fuse(lists)
 
 
 def compare(
