@@ -150,7 +150,7 @@ def chunk(
     console = Console()
     pieces = Table("strategy", "chunks", "shortest", "mean", "longest", "past the limit", box=None)
     for name in chunkers if strategy == "all" else (strategy,):
-        chunker = _turned(chunkers[name], size=size, overlap=overlap)
+        chunker = _turned(chunkers[name], strategy != "all", size=size, overlap=overlap)
         chunks = chunker.chunk(document)
         lengths = [encoder.count(one.indexed_text) for one in chunks] or [0]
         past = sum(max(0, length - encoder.limit) for length in lengths)
@@ -163,13 +163,14 @@ def chunk(
     console.print(pieces)
 
 
-def _turned(chunker: Chunker, **given: int | None) -> Chunker:
-    """The chunker with the settings that were given and that it has."""
+def _turned(chunker: Chunker, strict: bool, **given: int | None) -> Chunker:
+    """The chunker with the settings that were given and that it has; `strict` minds the others."""
     turned = {name: value for name, value in given.items() if value is not None}
     unknown = [name for name in turned if not hasattr(chunker, name)]
-    if unknown:
+    if unknown and strict:
         raise RagLabError(f"{chunker!r} has no {unknown[0]}: leave --{unknown[0]} out")
-    return cast("Chunker", replace(cast(Any, chunker), **turned))
+    known = {name: value for name, value in turned.items() if name not in unknown}
+    return cast("Chunker", replace(cast(Any, chunker), **known))
 
 
 def _show_chunks(console: Console, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:

@@ -14,6 +14,10 @@ from typer.testing import CliRunner, Result
 
 from raglab import cli, doctor
 from raglab.doctor import WEIGHTS_SHA256, Check
+from raglab.ingest.embed import SentenceEncoder
+from raglab.ingest.load import load_file
+from raglab.ingest.recursive import Recursive
+from raglab.lab import strategies
 from raglab.pipeline import Pipeline
 from raglab.trace import Trace
 from raglab.types import RagLabError
@@ -340,3 +344,35 @@ def test_an_unknown_notebook_names_those_that_are_there(started: list[list[str]]
     assert "no notebook '6_fuse.ipynb'" in str(result.exception)
     assert "there are: 00_first_query.ipynb, 05_fuse.ipynb" in str(result.exception)
     assert started == []
+
+
+# -- chunk
+
+
+def test_chunk_shows_each_chunk_and_its_figures(corpus: Path) -> None:
+    file = next(iter(sorted(corpus.glob("*.md"))))
+    shown = flat(printed("chunk", file, "--size", "20", "--overlap", "0"))
+    chunks = Recursive(SentenceEncoder().spans, size=20, overlap=0).chunk(load_file(file))
+    for chunk in chunks:
+        assert chunk.chunk_id in shown
+        assert flat(chunk.text)[:30] in shown
+    assert f"recursive {len(chunks)} " in shown
+
+
+def test_chunk_compares_all_strategies(corpus: Path) -> None:
+    file = next(iter(sorted(corpus.glob("*.md"))))
+    shown = flat(printed("chunk", file, "--strategy", "all", "--size", "50"))
+    for name in strategies(SentenceEncoder()):
+        assert name in shown
+
+
+def test_chunk_names_what_there_is(corpus: Path) -> None:
+    file = next(iter(sorted(corpus.glob("*.md"))))
+    for arguments, says in (
+        (("--strategy", "magic"), "recursive"),
+        (("--strategy", "whole document", "--size", "9"), "leave --size out"),
+        (("--overlap", "300"), "overlap smaller"),
+    ):
+        refused = run("chunk", file, *arguments)
+        assert isinstance(refused.exception, RagLabError)
+        assert says in str(refused.exception)

@@ -290,11 +290,15 @@ def test_utf8_with_a_broken_byte_stays_utf8(tmp_path: Path) -> None:
 
 
 def test_a_page_s_own_word_for_its_encoding_counts(tmp_path: Path) -> None:
-    """Three Cyrillic letters are too few to guess by."""
-    write(tmp_path, "a.html", '<meta charset="koi8-r"><p>Дом</p>'.encode("koi8-r"))
-    write(tmp_path, "b.html", '<meta charset="iso-8859-1"><p>5 €</p>'.encode("cp1252"))
-    write(tmp_path, "c.html", '<meta charset="no-such"><p>5 €</p>'.encode("cp1252"))
-    assert [d.text for d in load_folder(tmp_path).documents] == ["Дом", "5 €", "5 €"]
+    """A guess takes this line for Western: as a text, it comes out wrong."""
+    line = "A visszatérítés öt munkanapig tart. Árvíztűrő tükörfúrógép"
+    page = '<meta charset="{}"><p>5 €</p>'
+    write(tmp_path, "a.html", b'<meta charset="windows-1250">' + line.encode("cp1250"))
+    write(tmp_path, "b.html", page.format("iso-8859-1").encode("cp1252"))
+    write(tmp_path, "c.html", page.format("no-such").encode("cp1252"))
+    write(tmp_path, "d.txt", line.encode("cp1250"))
+    texts = [d.text for d in load_folder(tmp_path).documents]
+    assert texts == [line, "5 €", "5 €", line.replace("ű", "û").replace("ő", "õ")]
 
 
 @pytest.mark.parametrize("ending", ["txt", "md", "html"])
@@ -305,8 +309,9 @@ def test_a_page_s_own_word_for_its_encoding_counts(tmp_path: Path) -> None:
         random.Random(1).randbytes(5000),
         "UTF-16 without its mark".encode("utf-16-le"),
         codecs.BOM_UTF16_LE + b"odd",
+        "für\0 uns".encode("cp1252"),  # a guess takes it for UTF-16, in Chinese
     ],
-    ids=["picture", "noise", "unmarked", "cut"],
+    ids=["picture", "noise", "unmarked", "cut", "zero"],
 )
 def test_what_is_not_text(tmp_path: Path, ending: str, content: bytes) -> None:
     write(tmp_path, "good.txt", "text")
@@ -361,6 +366,21 @@ def test_a_pdf_whose_cipher_is_not_installed(
     monkeypatch.setattr(pypdf.PdfReader, "decrypt", refuse)
     write(tmp_path, "a.pdf", encrypted(pdf("text"), ""))
     assert reason(tmp_path, "a.pdf") == "is encrypted: save it without a password"
+
+
+def test_a_pdf_without_pages(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    pypdf.PdfWriter().write(stream)
+    write(tmp_path, "a.pdf", stream.getvalue())
+    assert "holds no page" in reason(tmp_path, "a.pdf")
+
+
+def test_the_libraries_remarks_are_not_passed_on(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    write(tmp_path, "a.html", '<?xml version="1.0"?><page>text</page>')
+    assert one(tmp_path).text == "text"
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize(
