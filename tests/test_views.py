@@ -388,7 +388,7 @@ def test_asking_again_runs_the_new_query_without_the_old_ones_evidence():
     flow.query = "another question"
     assert flow.data["query"] == "another question"
     assert flow.data["verdict"] == []
-    assert flow.status.startswith("A new query: dense 20 hits")
+    assert flow.status.startswith("A new query: dense 20")
     flow.query = "a question"
     assert flow.data["verdict"]
 
