@@ -204,6 +204,7 @@ def lab(
     if not (NOTEBOOKS / notebook).is_file():
         there = ", ".join(sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))) or "none"
         raise RagLabError(f"no notebook {notebook!r} in {NOTEBOOKS}; there are: {there}")
+    sign(NOTEBOOKS / notebook)
     # `raglab` may run from an environment that was never activated: use its own jupyter.
     command = [sys.executable, "-m", "jupyterlab", str(NOTEBOOKS / notebook)]
     # Neither news nor a list of extensions: nothing is asked of the network.
@@ -216,6 +217,14 @@ def lab(
         raise typer.Exit(subprocess.call(command))
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+
+
+def sign(notebook: Path) -> None:
+    """Trust a notebook of the workbook: JupyterLab shows kept pictures of trusted ones alone."""
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    NotebookNotary().sign(nbformat.read(notebook, as_version=4))
 
 
 def inert(text: str, style: str = "") -> Text:

@@ -19,9 +19,6 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-import nbformat
-from nbformat.sign import NotebookNotary
-
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {
         "fetchNews": "false",
@@ -47,10 +44,11 @@ class Jupyter:
 
     port: int
     token: str
-    data: Path
 
     def address(self, notebook: str) -> str:
-        return f"{self._root}/doc/tree/{quote(notebook)}?token={self.token}&reset"
+        """A workspace for each notebook: where two pages share one, JupyterLab reloads a page."""
+        place = f"doc/workspaces/{quote(Path(notebook).stem)}/tree/{quote(notebook)}"
+        return f"{self._root}/{place}?token={self.token}"
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -69,10 +67,6 @@ class Jupyter:
         for session in self.ask("GET", "sessions"):
             self.ask("DELETE", f"sessions/{session['id']}")
 
-    def trust(self, notebook: Path) -> None:
-        """Sign a notebook, as `jupyter trust` does: only then does JupyterLab show its SVG."""
-        NotebookNotary(data_dir=str(self.data)).sign(nbformat.read(notebook, as_version=4))
-
     @property
     def _root(self) -> str:
         return f"http://127.0.0.1:{self.port}"
@@ -81,15 +75,15 @@ class Jupyter:
 @contextmanager
 def jupyter_lab(folder: Path, home: Path) -> Iterator[Jupyter]:
     """Serves `folder`. Whatever Jupyter writes of its own goes under `home`."""
-    lab = Jupyter(_free_port(), secrets.token_hex(16), home / "data")
+    lab = Jupyter(_free_port(), secrets.token_hex(16))
     command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={lab.port}"]
     command += [f"--IdentityProvider.token={lab.token}", f"--ServerApp.root_dir={folder}"]
-    lab.data.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
     log = home / "server.log"
     with log.open("wb") as out:
         server = subprocess.Popen(
             command,
-            env=_environment(home, lab.data),
+            env=_environment(home),
             cwd=folder,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -112,14 +106,14 @@ def copy_notebooks(source: Path, target: Path) -> Path:
     return Path(shutil.copytree(source, target, ignore=shutil.ignore_patterns(".ipynb_*")))
 
 
-def _environment(home: Path, data: Path) -> dict[str, str]:
+def _environment(home: Path) -> dict[str, str]:
     config = home / "config"
     (config / "labconfig").mkdir(parents=True, exist_ok=True)
     overrides = config / "labconfig" / "default_setting_overrides.json"
     overrides.write_text(json.dumps(SETTINGS), encoding="utf-8")
     places = {
         "JUPYTER_CONFIG_DIR": config,
-        "JUPYTER_DATA_DIR": data,
+        "JUPYTER_DATA_DIR": home / "data",
         "JUPYTER_RUNTIME_DIR": home / "runtime",
         "JUPYTERLAB_SETTINGS_DIR": home / "settings",
         "JUPYTERLAB_WORKSPACES_DIR": home / "workspaces",

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 from messages_server import MODEL, messages_server, said
+from nbformat.sign import NotebookNotary
 from typer.testing import CliRunner, Result
 
 from raglab import cli, doctor
@@ -318,7 +320,8 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(cli, "NOTEBOOKS", tmp_path)
     monkeypatch.setattr(subprocess, "call", call)
     for name in (cli.FIRST, "05_fuse.ipynb"):
-        (tmp_path / name).write_text("{}")
+        nbformat.write(nbformat.v4.new_notebook(), tmp_path / name)
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
     return commands
 
 
@@ -330,6 +333,16 @@ def test_lab_opens_the_first_notebook(started: list[list[str]], tmp_path: Path) 
     assert rest[:3] == ["-m", "jupyterlab", str(tmp_path / "00_first_query.ipynb")]
     assert f"--ServerApp.root_dir={tmp_path}" in rest
     assert "--no-browser" not in rest
+
+
+def test_the_opened_notebook_is_trusted(started: list[list[str]], tmp_path: Path) -> None:
+    """JupyterLab draws the kept pictures of a trusted notebook alone."""
+    run("lab")
+    notary = NotebookNotary(data_dir=str(tmp_path / "jupyter"))
+    notebook = nbformat.read(tmp_path / cli.FIRST, as_version=4)
+    assert notary.check_signature(notebook)
+    notebook.cells.append(nbformat.v4.new_code_cell("1"))
+    assert not notary.check_signature(notebook)
 
 
 def test_lab_opens_another_without_a_browser(started: list[list[str]], tmp_path: Path) -> None:

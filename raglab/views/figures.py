@@ -19,7 +19,7 @@ from raglab.views.model import Model, fate_in_words
 __all__ = ["PLOTLY_CONFIG", "Chart", "flow_svg", "parts_figure"]
 
 WIDTH, QUERY_WIDTH, GAP, HEAD, ROW, CUT_ROOM = 1000, 110, 52, 46, 15, 16
-LETTER = 6.3  # a letter's mean width at 11 pixels: close enough to elide by
+LETTER, BOLD = 6.7, 7.4  # a letter's mean width at 11 pixels, in the widest of usual fonts
 INK, SOFT, PILL, PLAIN, LOST = "#1b1f24", "#5a626c", "#f1f3f6", "#0072b2", "#b4bcc6"
 MARKS = {  # mark -> line, text, wash, glyph
     "evidence": ("#d55e00", "#a84300", "#fdeadd", "★ "),
@@ -76,7 +76,7 @@ def flow_svg(model: Model) -> str:
         'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif" font-size="11">'
         f"<title>{_text(model['query'])}</title>"
         f"<desc>{_text(about)}. {_text(' '.join(model['verdict']))}</desc>"
-        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>'
+        f'<rect width="{WIDTH}" height="{height}" rx="6" fill="#ffffff"/>'
         f"{''.join(board.frame)}{''.join(lines)}{''.join(rows)}{queries}{answer}</svg>"
     )
 
@@ -197,7 +197,7 @@ def _row(cell: Cell) -> str:
     y = cell.y + ROW - 4
     height = 2 * ROW + 1 if cell.left_out else ROW - 1
     edge = f' stroke="{LOST}" stroke-dasharray="3 3"' if cell.left_out else ""
-    room = int((cell.width - 32) / LETTER)
+    room = int((cell.width - 32) / (BOLD if card["marks"] else LETTER))
     drawn = [
         f'<rect x="{cell.x:.1f}" y="{cell.y:.1f}" width="{cell.width:.1f}" height="{height}" '
         f'rx="3" fill="{fill}"{edge}/>',

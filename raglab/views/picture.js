@@ -228,7 +228,7 @@ class Picture {
       const { column, x, y, width } = box;
       if (box.lane) {
         const name = drawn("tspan", { class: "rl-lane-name" }, column.name);
-        const room = width + this.plan.gap - 14 - this.widthOf(column.name, 12, true);
+        const room = width + 4 - this.widthOf(column.name, 12, true); // past it run the lines
         const long = `  ${column.label} · ${took(column)}`;
         const short = `  ${column.count} · ${took(column)}`;
         marks.push(
@@ -361,7 +361,8 @@ class Picture {
           "p",
           { class: "rl-answer-head" },
           element("strong", {}, answer.refused ? "No answer" : "Answer"),
-          ` ${answer.origin} · ${took(stage)}`,
+          ` ${answer.origin} `,
+          element("span", { class: "rl-together" }, `· ${took(stage)}`),
         ),
         element("p", { class: "rl-answer-text" }, ...words),
         element(
