@@ -1,6 +1,7 @@
 """Semantic chunking: cut where the subject changes, as the encoder sees it.
 
-Each sentence is embedded, on its own or with its neighbours, the distance between one and the next is
+Each sentence is embedded, on its own or with its neighbours.  The distance between one and the
+next is
 
     distance(i) = 1 - v_i · v_{i+1}
 
@@ -9,8 +10,8 @@ in the document (the idea is Greg Kamradt's, "5 Levels of Text Splitting", 2024)
 longer than `size` is cut at its largest inner distance until it fits.
 
 A window of one neighbour on each side smooths the distances and costs three times the encoder's
-time; the default does without.  Either way it costs a pass for each sentence, and whether it earns that is measured, not
-assumed.
+time; the default does without.  Either way it costs a pass of the encoder for each sentence, and
+whether it earns that is measured, not assumed.
 """
 
 from __future__ import annotations
