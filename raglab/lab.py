@@ -17,7 +17,7 @@ from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.evaluate.evidence import supporting
 from raglab.ingest.cache import cache_folder
 from raglab.ingest.chunk import FixedSize, ParentChild, Sentences, WholeDocument
-from raglab.ingest.corpus import read_folder, read_python, read_questions
+from raglab.ingest.corpus import read_beir_documents, read_folder, read_python, read_questions
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
 from raglab.ingest.load import left_out, load_folder
@@ -100,7 +100,7 @@ def corpus_index(
 ) -> Index:
     """The index of a corpus under the default chunker, kept in the user's cache folder."""
     chunker = Recursive(embedder.spans)
-    documents = read_corpus(corpus)
+    documents = read_corpus(corpus, progress=progress)
     return open_index(
         documents,
         store_name(corpus),
@@ -142,14 +142,17 @@ def shipped() -> tuple[str, ...]:
     return (*sorted(path.name for path in (DATA / "corpus").glob("*/")), PYTHON)
 
 
-def read_corpus(corpus: str | Path = "handbook") -> tuple[Document, ...]:
-    """A corpus of the workbook, by name ("handbook", "python"), or a folder of your own."""
+def read_corpus(corpus: str | Path = "handbook", *, progress: bool = False) -> tuple[Document, ...]:
+    """A corpus of the workbook, by name ("handbook", "python"), or a folder of your own: documents
+    of any kind that `load_folder` reads, or a BEIR folder."""
     if str(corpus) == PYTHON:
         return read_python()
     if str(corpus) in shipped():
         return read_folder(DATA / "corpus" / str(corpus))
+    if (Path(corpus) / "corpus.jsonl").is_file():
+        return read_beir_documents(corpus)
     if Path(corpus).is_dir():
-        loaded = load_folder(corpus)
+        loaded = load_folder(corpus, progress=progress)
         if not loaded.documents:
             raise RagLabError(f"{corpus} holds no document to read. {left_out(loaded)}".strip())
         if loaded.skipped:

@@ -102,6 +102,10 @@ def test_a_beir_folder(tmp_path: Path) -> None:
     assert qrels == {"q": {"1": 1}}
     with pytest.raises(RagLabError, match="query-id"):
         read_beir(tmp_path, split="dev")
+    assert read_corpus(tmp_path) == documents
+    (tmp_path / "corpus.jsonl").write_text('{"text": "no id"}')
+    with pytest.raises(RagLabError, match=r"jsonl:1 has no _id"):
+        read_corpus(tmp_path)
 
 
 # -- chunking -------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def test_all_that_is_installed_for_the_lab_is_pinned() -> None:
 def test_conda_users_get_the_same_pins() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     (by_pip,) = [d["pip"] for d in environment["dependencies"] if isinstance(d, dict)]
-    assert {"-c constraints.txt", "-e ."} <= set(by_pip)
+    assert {"-c constraints.txt", "-e .[docs]"} <= set(by_pip)
     named = pins([line for line in by_pip if not line.startswith("-")])
     assert len(named) > 5
     assert named == {name: CONSTRAINTS.get(name) for name in named}

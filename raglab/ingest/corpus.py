@@ -129,17 +129,26 @@ def read_questions(path: Path | str) -> tuple[Question, ...]:
     return tuple(questions)
 
 
+def read_beir_documents(folder: Path | str) -> tuple[Document, ...]:
+    """The documents of a BEIR folder, from its `corpus.jsonl`."""
+    folder = Path(folder)
+    documents = []
+    for number, row in _json_lines(folder / "corpus.jsonl"):
+        if "_id" not in row:
+            raise RagLabError(f"{folder}/corpus.jsonl:{number} has no _id: give each document one")
+        title, body = str(row.get("title") or ""), str(row.get("text") or "")
+        text = f"{title} {body}".strip()
+        documents.append(Document(str(row["_id"]), text, title, source=folder.name))
+    return tuple(documents)
+
+
 def read_beir(
     folder: Path | str, split: str = "test"
 ) -> tuple[tuple[Document, ...], tuple[Query, ...], Qrels]:
     """A BEIR folder. A document's text is its title, a space, and its body; only queries that
     the split judges are returned."""
     folder = Path(folder)
-    documents = []
-    for _, row in _json_lines(folder / "corpus.jsonl"):
-        title, body = str(row.get("title") or ""), str(row.get("text") or "")
-        text = f"{title} {body}".strip()
-        documents.append(Document(str(row["_id"]), text, title, source=folder.name))
+    documents = read_beir_documents(folder)
     qrels: Qrels = {}
     try:
         with (folder / "qrels" / f"{split}.tsv").open(encoding="utf-8", newline="") as file:
@@ -156,7 +165,7 @@ def read_beir(
         for _, row in _json_lines(folder / "queries.jsonl")
         if str(row["_id"]) in qrels
     )
-    return tuple(documents), queries, qrels
+    return documents, queries, qrels
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
