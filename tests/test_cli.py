@@ -170,7 +170,7 @@ def test_an_unknown_corpus_is_one_line_on_stderr() -> None:
     done = from_a_shell("ask", "x", "--corpus", "/nowhere/" + "long/" * 30)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("raglab: no corpus '/nowhere/long/long/")
-    assert "name one of the workbook's (handbook)" in done.stderr
+    assert "name one of the workbook's (handbook, python)" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -199,8 +199,13 @@ def test_a_count_of_none_is_refused(option: str) -> None:
 
 def test_index_counts_and_embeds_once(corpus: Path, tmp_path: Path) -> None:
     first, second = (printed("index", "--corpus", corpus) for _ in range(2))
+    done, first = first.split("\n", 1)
+    assert done == "built from 2 documents"
     assert first.startswith("2 documents, 2 chunks, 2 embedded now, in ")
     assert second == first.replace("2 embedded now", "0 embedded now")
+    (corpus / "more.md").write_text("# More\n\nOne more document.\n")
+    third = printed("index", "--corpus", corpus)
+    assert third.startswith("1 added: more\n3 documents, 3 chunks, 1 embedded now")
     assert Path(first.strip().rpartition(" in ")[2]).parent == tmp_path / "cache" / "indexes"
 
 
