@@ -17,6 +17,7 @@ from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.evaluate.evidence import supporting
 from raglab.ingest.cache import cache_folder
 from raglab.ingest.chunk import FixedSize, ParentChild, Sentences, WholeDocument
+from raglab.ingest.contextualize import Contextual, FromHeadings
 from raglab.ingest.corpus import read_beir_documents, read_folder, read_python, read_questions
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
@@ -31,7 +32,17 @@ from raglab.retrieve.fuse import RRF
 from raglab.retrieve.rerank import LateInteraction
 from raglab.retrieve.rewrite import MultiQuery, PassThrough
 from raglab.retrieve.sparse import BM25
-from raglab.types import LLM, Chunk, Chunker, Document, Query, Question, RagLabError, Retriever
+from raglab.types import (
+    LLM,
+    Chunk,
+    Chunker,
+    Document,
+    Embedder,
+    Query,
+    Question,
+    RagLabError,
+    Retriever,
+)
 
 PYTHON = "python"  # the language reference that comes with Python itself
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -90,6 +101,11 @@ def default_encoder() -> SentenceEncoder:
     return SentenceEncoder(cache=cache_folder() / "encodings.sqlite3")
 
 
+def default_chunker(embedder: Embedder) -> Chunker:
+    """Recursive chunks under their headings: chosen on the handbook's dev questions."""
+    return Contextual(Recursive(embedder.spans), FromHeadings())
+
+
 def corpus_index(
     corpus: str | Path,
     embedder: SentenceEncoder,
@@ -99,12 +115,11 @@ def corpus_index(
     say: Say = lambda _: None,
 ) -> Index:
     """The index of a corpus under the default chunker, kept in the user's cache folder."""
-    chunker = Recursive(embedder.spans)
     documents = read_corpus(corpus, progress=progress)
     return open_index(
         documents,
         store_name(corpus),
-        chunker,
+        default_chunker(embedder),
         embedder,
         rebuild=rebuild,
         progress=progress,
@@ -112,7 +127,7 @@ def corpus_index(
     )
 
 
-def strategies(embedder: SentenceEncoder) -> dict[str, Chunker]:
+def strategies(embedder: Embedder) -> dict[str, Chunker]:
     """The six chunkers at settings that can be compared: at most 200 word pieces to find."""
     spans = embedder.spans
     return {

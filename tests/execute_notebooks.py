@@ -24,6 +24,7 @@ def execute(path: Path) -> None:
         timeout=300,
         store_widget_state=False,
         record_timing=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(path.parent)}},
     ).execute()
     for cell in notebook.cells:

@@ -53,7 +53,7 @@ class Extractive:
     index: Index
     embedder: Embedder
     bm25: BM25
-    threshold: float = 0.375
+    threshold: float = 0.325
     margin: float = 0.1
     sentences: int = 3
 
