@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import FakeEmbedder, FakeLLM, ids, ranking
 
-from raglab.answer.assemble import BudgetAssembler, overlap
+from raglab.answer.assemble import SAME, BudgetAssembler, overlap
 from raglab.answer.generate import REFUSAL, SYSTEM, Extractive, PromptedGenerator, cited
 from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.index import Index
@@ -57,6 +57,18 @@ def test_citation_n_is_kept_n_and_a_duplicate_is_named() -> None:
     assert 'also="b#0"' in first
     assert '<source number="2" chunk="c#0"' in second
     assert [hit.chunk.chunk_id for hit in context.kept] == ["a#0", "c#0"]
+
+
+def test_a_copy_with_another_number_is_no_duplicate() -> None:
+    """An old page and the one that replaced it share nearly all words: both are kept."""
+    page = "The limit of calls is {} a minute in every plan, for each key, and it never was less."
+    texts = {"old#0": page.format(600), "new#0": page.format(900), "copy#0": page.format(900)}
+    context = BudgetAssembler(words).assemble(
+        QUESTION, ranking("old#0", "new#0", "copy#0", texts=texts)
+    )
+    assert overlap(texts["old#0"], texts["new#0"]) >= SAME
+    assert ids(context.kept) == ["old#0", "new#0"]
+    assert context.dropped[0].reason == "duplicate of new#0"
 
 
 def test_overlap_by_hand() -> None:

@@ -33,6 +33,28 @@ def overlap(one: str, other: str) -> float:
     return len(first & second) / shorter if shorter else float(one.strip() == other.strip())
 
 
+def same(one: str, other: str) -> bool:
+    """Does one of the texts say again what the other says?
+
+    A copy in which a number or a code was changed is no duplicate: it may be the one that holds.
+
+    >>> same("A refund takes five days, in all plans.", "a refund takes five days, in all plans")
+    True
+    >>> same("the limit is 50 in all plans and regions but one, and it never was anything else",
+    ...      "the limit is 60 in all plans and regions but one, and it never was anything else")
+    False
+    """
+    if overlap(one, other) < SAME:
+        return False
+    first, second = sorted((_figures(one), _figures(other)), key=len)
+    return first <= second
+
+
+def _figures(text: str) -> set[str]:
+    """The words that hold a digit."""
+    return {word.lower() for word in _WORD.findall(text) if any(c.isdigit() for c in word)}
+
+
 def _triples(text: str) -> set[tuple[str, ...]]:
     words = [word.lower() for word in _WORD.findall(text)]
     return {tuple(words[i : i + 3]) for i in range(max(1, len(words) - 2))} if words else set()
@@ -64,7 +86,7 @@ class BudgetAssembler:
             if hit.rank > self.keep:
                 dropped.append(Drop(hit, f"rank {hit.rank}, cut at {self.keep}"))
                 continue
-            twin = next((k for k in kept if overlap(k.chunk.shown, hit.chunk.shown) >= SAME), None)
+            twin = next((k for k in kept if same(k.chunk.shown, hit.chunk.shown)), None)
             if twin:
                 dropped.append(Drop(hit, f"duplicate of {twin.chunk.chunk_id}"))
                 also.setdefault(twin.chunk.chunk_id, []).append(hit.chunk.chunk_id)

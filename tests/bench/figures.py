@@ -119,7 +119,9 @@ def float16(pipeline: Pipeline) -> None:
     exact = []
     for chunk in tqdm(index.chunks, desc="float32 token vectors", unit="chunk"):
         (row,) = encoder._network.encode([chunk.indexed_text], output_value=None)
-        exact.append(unit(row["token_embeddings"].numpy()[1 : 1 + len(encoder.spans(chunk.text))]))
+        exact.append(
+            unit(row["token_embeddings"].numpy()[1 : 1 + len(encoder.spans(chunk.indexed_text))])
+        )
     whole = replace(reranker, index=replace(index, tokens=np.concatenate(exact)))
     same, moved, questions = 0, 0.0, golden_questions()
     for question in questions:
