@@ -24,9 +24,10 @@ class Reply:
     length: int | None = None  # more than len(body): the connection breaks before the end
 
 
-def said(*pieces: str, stop_reason: str = "end_turn") -> Reply:
+def said(*pieces: str, stop_reason: str = "end_turn", **usage: int) -> Reply:
     """A whole message, a text block for each piece. It was paid with 7 tokens in and 3 out."""
     message = _message([{"type": "text", "text": piece} for piece in pieces], stop_reason)
+    message["usage"] |= usage
     return Reply(json.dumps(message).encode())
 
 

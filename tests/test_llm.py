@@ -11,9 +11,11 @@ import pytest
 from messages_server import MODEL, MessagesServer, Reply, failed, messages_server, said, streamed
 
 from raglab.answer.generate import SYSTEM
+from raglab.ingest.contextualize import Contextual, FromLLM, blurb_prompt
+from raglab.ingest.recursive import Recursive
 from raglab.lab import open_lab
 from raglab.llm import ClaudeLLM, ReplayLLM, fence, has_key, listen, prompt_hash
-from raglab.types import RagLabError
+from raglab.types import Document, RagLabError
 
 KEY = "sk-test-0123456789"
 OVERLOADED = failed(529, "overloaded_error", "Overloaded")
@@ -73,6 +75,24 @@ def test_what_is_sent(server: MessagesServer) -> None:
         "system": "Be brief.",
         "messages": [{"role": "user", "content": "How long?"}],
     }
+
+
+def test_a_shared_part_is_marked_for_the_services_cache(server: MessagesServer) -> None:
+    """Two blurbs of one document: the document is written to the cache once, then read from it."""
+    server.replies = [
+        said("Of fees.", cache_creation_input_tokens=50),
+        said("Of terms.", cache_read_input_tokens=50),
+    ]
+    document = Document("d", "# Fees\n\none.\n\n# Terms\n\ntwo.")
+    with listen() as calls:
+        chunks = Contextual(Recursive(lambda text: []), FromLLM(claude(server))).chunk(document)
+    assert [chunk.context for chunk in chunks] == ["Of fees.", "Of terms."]
+    assert [(c.cache_write_tokens, c.cache_read_tokens) for c in calls] == [(50, 0), (0, 50)]
+    contents = [body["messages"][0]["content"] for body in server.bodies]
+    assert contents[0][0] == contents[1][0]
+    assert contents[0][0]["cache_control"] == {"type": "ephemeral"}
+    assert "# Terms" in contents[0][0]["text"]
+    assert [content[1]["text"] for content in contents] == [blurb_prompt(c) for c in chunks]
 
 
 def test_without_a_system_prompt_none_is_sent(server: MessagesServer) -> None:
