@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from raglab.answer.assemble import BudgetAssembler
@@ -34,28 +33,18 @@ from raglab.retrieve.rewrite import MultiQuery, PassThrough
 from raglab.retrieve.sparse import BM25
 from raglab.types import (
     LLM,
-    Chunk,
     Chunker,
     Document,
     Embedder,
     Query,
     Question,
     RagLabError,
+    Readable,
     Retriever,
 )
 
 PYTHON = "python"  # the language reference that comes with Python itself
 DATA = Path(__file__).resolve().parent.parent / "data"
-
-
-@dataclass(frozen=True)
-class Readable:
-    """Lets through what everyone may read, and what one of these groups may."""
-
-    groups: tuple[str, ...] = ()
-
-    def __call__(self, chunk: Chunk) -> bool:
-        return not chunk.groups or any(group in chunk.groups for group in self.groups)
 
 
 def open_lab(

@@ -191,6 +191,16 @@ Allowed = Callable[[Chunk], bool]
 """A filter: may this chunk be seen? It acts inside every retriever, before the cut at k."""
 
 
+@dataclass(frozen=True)
+class Readable:
+    """Lets through what everyone may read, and what one of these groups may."""
+
+    groups: tuple[str, ...] = ()
+
+    def __call__(self, chunk: Chunk) -> bool:
+        return not chunk.groups or any(group in chunk.groups for group in self.groups)
+
+
 class Chunker(Protocol):
     def chunk(self, document: Document) -> tuple[Chunk, ...]: ...
 

@@ -14,7 +14,7 @@ from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.files import write_whole
 from raglab.ingest.index import Index
 from raglab.ingest.recursive import Recursive
-from raglab.lab import Readable, open_lab
+from raglab.lab import open_lab
 from raglab.pipeline import Pipeline
 from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
@@ -22,7 +22,7 @@ from raglab.retrieve.rerank import LateInteraction
 from raglab.retrieve.rewrite import MultiQuery, PassThrough
 from raglab.retrieve.sparse import BM25
 from raglab.trace import STAGES, Trace
-from raglab.types import Document, Query, RagLabError
+from raglab.types import Document, Query, RagLabError, Readable
 
 DOCUMENTS = (
     Document("refunds", "# Refunds\n\nA refund takes five days."),

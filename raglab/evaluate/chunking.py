@@ -21,7 +21,6 @@ from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.sparse import BM25
 from raglab.types import (
-    Allowed,
     Chunk,
     Chunker,
     Document,
@@ -29,6 +28,7 @@ from raglab.types import (
     Query,
     Question,
     Ranking,
+    Readable,
 )
 
 RETRIEVERS = ("dense", "BM25", "RRF")
@@ -52,11 +52,6 @@ class Row:
 
 
 HEAD = ("strategy", "chunks", "MB", "whole", "pieces read", *(f"{name} @k" for name in RETRIEVERS))
-
-
-def reader(question: Question) -> Allowed:
-    """The chunks that the asker of this question may see."""
-    return lambda chunk: not chunk.groups or bool(set(chunk.groups) & set(question.groups))
 
 
 def found_by(
@@ -112,7 +107,7 @@ def _search(
     index: Index, embedder: Embedder, bm25: BM25, question: Question, k: int
 ) -> Iterator[tuple[str, Ranking]]:
     """RRF sees at least 20 of each list, however few are asked for."""
-    query, allowed = Query(question.query_id, question.text), reader(question)
+    query, allowed = Query(question.query_id, question.text), Readable(question.groups)
     lists = {
         "dense": Dense(index, embedder).retrieve(query, max(k, 20), allowed),
         "BM25": bm25.retrieve(query, max(k, 20), allowed),

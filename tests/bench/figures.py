@@ -29,14 +29,14 @@ from raglab.ingest.corpus import read_beir
 from raglab.ingest.embed import SentenceEncoder, unit
 from raglab.ingest.index import Index
 from raglab.ingest.manifest import fingerprint
-from raglab.lab import Readable, corpus_index, default_encoder, golden_questions, open_lab
+from raglab.lab import corpus_index, default_encoder, golden_questions, open_lab
 from raglab.pipeline import Pipeline
 from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.rerank import LateInteraction
 from raglab.retrieve.sparse import BM25
 from raglab.retrieve.tokens import Tokenizer
-from raglab.types import Query, Ranking
+from raglab.types import Query, Ranking, Readable
 
 CONSOLE = Console(width=110, highlight=False)
 STAGES = ("dense", "sparse", "fused", "reranked")
