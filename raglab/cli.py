@@ -114,7 +114,7 @@ def index(
     console = Console(highlight=False, soft_wrap=True)
     embedder = default_encoder()
     built = corpus_index(
-        corpus, embedder, rebuild=rebuild, say=lambda done: console.print(Text(done))
+        corpus, embedder, rebuild=rebuild, say=lambda done: console.print(inert(done))
     )
     manifest = built.manifest
     console.print(

@@ -203,9 +203,12 @@ def test_index_counts_and_embeds_once(corpus: Path, tmp_path: Path) -> None:
     assert done == "built from 2 documents"
     assert first.startswith("2 documents, 2 chunks, 2 embedded now, in ")
     assert second == first.replace("2 embedded now", "0 embedded now")
-    (corpus / "more.md").write_text("# More\n\nOne more document.\n")
+    (corpus / "more.md").write_text('---\nid: "mo\\ere"\n---\n# More\n\nOne more document.\n')
     third = printed("index", "--corpus", corpus)
-    assert third.startswith("1 added: more\n3 documents, 3 chunks, 1 embedded now")
+    assert "\x1b" not in third
+    assert third.startswith(
+        "1 added: mo\N{REPLACEMENT CHARACTER}re\n3 documents, 3 chunks, 1 embedded now"
+    )
     assert Path(first.strip().rpartition(" in ")[2]).parent == tmp_path / "cache" / "indexes"
 
 

@@ -92,7 +92,8 @@ def test_a_second_start_embeds_nothing(tmp_path: Path) -> None:
     assert said == ["built from 6 documents", "1 added: new; 1 changed: d1"]
 
 
-def test_what_is_deleted_is_gone_from_every_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_what_is_deleted_is_gone_from_every_store(tmp_path: Path, rebuild: bool) -> None:
     secret = Document("secret", "The launch code is marzipan.")
     one = encoder(tmp_path)
     open_index((*DOCUMENTS, secret), "x", WholeDocument(), one, progress=False)
@@ -104,12 +105,25 @@ def test_what_is_deleted_is_gone_from_every_store(tmp_path: Path) -> None:
         return [path.name for path in files if needle in path.read_bytes()]
 
     assert all(kept(needle) for needle in needles)
-    index = open_index(DOCUMENTS, "x", WholeDocument(), encoder(tmp_path), progress=False)
+    index = open_index(
+        DOCUMENTS, "x", WholeDocument(), encoder(tmp_path), rebuild=rebuild, progress=False
+    )
     assert [kept(needle) for needle in needles] == [[], [], []]
     assert "secret#0" not in index.rows
     assert encoder(tmp_path).encode([DOCUMENTS[0].text])  # the others are still there
     with sqlite3.connect(tmp_path / "encodings.sqlite3") as database:
         assert database.execute("SELECT count(*) FROM encodings").fetchone() == (6,)
+
+
+def test_a_rebuild_does_without_a_damaged_index(tmp_path: Path) -> None:
+    open_index(DOCUMENTS, "x", WholeDocument(), encoder(tmp_path), progress=False)
+    (tmp_path / "indexes" / "x" / "chunks.jsonl").write_text("changed")
+    with pytest.raises(RagLabError, match="--rebuild"):
+        open_index(DOCUMENTS, "x", WholeDocument(), encoder(tmp_path), progress=False)
+    again = open_index(
+        DOCUMENTS, "x", WholeDocument(), encoder(tmp_path), rebuild=True, progress=False
+    )
+    assert len(again.chunks) == 6
 
 
 def test_another_chunker_asks_for_a_rebuild_and_names_the_documents(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from glob import escape
+from pathlib import Path
 
 from filelock import FileLock
 
@@ -20,7 +22,7 @@ from raglab.ingest.cache import cache_folder
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
 from raglab.ingest.manifest import Changes, fingerprint, sources
-from raglab.types import Chunker, Document
+from raglab.types import Chunker, Document, RagLabError
 
 Say = Callable[[str], None]
 
@@ -44,19 +46,32 @@ def open_index(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f"{name}.lock")):
         # Under the lock no one else is writing: what is left here was left by a killed process.
-        for rest in folder.parent.glob(f".{name}.*"):
+        for rest in folder.parent.glob(f".{escape(name)}.*"):
             shutil.rmtree(rest, ignore_errors=True)
-        old = Index.load(folder) if folder.exists() and not rebuild else None
-        if old and old.manifest.fingerprint == fingerprint(documents, chunker, embedder):
-            return old
-        if old:
+        old = _saved(folder, rebuild)
+        if old and not rebuild:
+            if old.manifest.fingerprint == fingerprint(documents, chunker, embedder):
+                return old
             new = old.update(documents, chunker, embedder, progress=progress)
             say(str(Changes.between(old.manifest.sources, sources(documents))))
         else:
             new = Index.build(documents, chunker, embedder, progress=progress)
             say(f"built from {len(documents)} documents")
-        new.save(folder)
         if old:
+            # Before the save: killed here, the next start finds the old index and forgets again.
             held = {chunk.indexed_text for chunk in new.chunks}
             embedder.forget([c.indexed_text for c in old.chunks if c.indexed_text not in held])
+        new.save(folder)
         return Index.load(folder)
+
+
+def _saved(folder: Path, rebuild: bool) -> Index | None:
+    """The saved index; a rebuild does without where it cannot be read."""
+    if not folder.exists():
+        return None
+    try:
+        return Index.load(folder)
+    except RagLabError:
+        if not rebuild:
+            raise
+        return None
