@@ -61,3 +61,10 @@ browser: ## install Chromium where it is missing and apt is there
 bench: $(VENV)/installed-dev ## print the figures that the README states
 	$(PIP_INSTALL) -e ".[bench]"
 	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/figures.py
+	$(BIN)/python tests/bench/sparse.py
+ifneq ($(RAGLAB_SCIFACT),)
+	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/rerank.py
+	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/storage.py
+	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/approximate.py
+	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/peers.py
+endif

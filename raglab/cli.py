@@ -1,4 +1,4 @@
-"""The lab from a terminal: ask, index, chunk, doctor, lab."""
+"""The lab from a terminal: ask, index, chunk, eval, doctor, lab."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from raglab.evalcli import evaluate
+from raglab.terminal import inert
 from raglab.types import RagLabError
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ Corpus = Annotated[str, typer.Option(help="A corpus of the workbook, or a folder
 def ask(
     query: Annotated[str, typer.Argument(help="A question, in quotes.")],
     corpus: Corpus = "handbook",
+    preset: Annotated[
+        str, typer.Option(help="Which stages search: dense, sparse, hybrid, reranked, learned.")
+    ] = "reranked",
     k: Annotated[int, typer.Option(min=1, help="Hits that each retriever returns.")] = 20,
     keep: Annotated[int, typer.Option(min=1, help="Hits that survive the rerank.")] = 8,
     claude: Annotated[bool, typer.Option(help="Answer with Claude; needs a key.")] = False,
@@ -49,7 +53,7 @@ def ask(
     from raglab.llm import ClaudeLLM
 
     model = ClaudeLLM() if claude else None
-    pipeline = open_lab(corpus, llm=model, k=k, keep=keep, progress=not as_json)
+    pipeline = open_lab(corpus, preset=preset, llm=model, k=k, keep=keep, progress=not as_json)
     trace = pipeline.run(query)
     evidence = evidence_for(query, pipeline, corpus)
     if html:
@@ -181,6 +185,9 @@ def _show_chunks(console: Console, chunks: Sequence[Chunk], lengths: Sequence[in
         console.print(inert(one.text, style=styles[number % 2]))
 
 
+app.command("eval")(evaluate)
+
+
 @app.command()
 def doctor() -> None:
     """Check each part of the lab, and say how to mend what is not well."""
@@ -225,14 +232,6 @@ def sign(notebook: Path) -> None:
     from nbformat.sign import NotebookNotary
 
     NotebookNotary().sign(nbformat.read(notebook, as_version=4))
-
-
-def inert(text: str, style: str = "") -> Text:
-    """Text from outside, as it is: neither rich's markup nor a terminal's escape codes act."""
-    shown = "".join(
-        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-    return Text(shown, style=style)
 
 
 def main() -> None:

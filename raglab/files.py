@@ -6,13 +6,14 @@ import secrets
 from pathlib import Path
 
 
-def write_whole(path: Path | str, text: str) -> Path:
-    """Write a text file so that a reader sees the old file or the new one, never a half."""
+def write_whole(path: Path | str, content: str | bytes) -> Path:
+    """Write text as UTF-8, or bytes as they are. A reader sees the old file or the new one, never
+    a half."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

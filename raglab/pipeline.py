@@ -55,9 +55,12 @@ class Pipeline:
 
         record = Recorder(self.memo)
         queries = record("rewrite", "rewrite", self.rewriter.rewrite, asked)
+        wanted = queries[0]
         rankings: dict[str, Ranking] = {}
         for number, variant in enumerate(queries, start=1):
             for lane, retriever in self.retrievers.items():
+                if variant.lane not in ("", lane):
+                    continue
                 name = lane if number == 1 else f"{lane} {number}"
                 rankings[name] = record(
                     name, "retrieve", retriever.retrieve, variant, self.k, self.allowed,
@@ -65,10 +68,10 @@ class Pipeline:
                 )  # fmt: skip
         fused = record("fused", "fuse", self.fuser.fuse, rankings, after=tuple(rankings))
         reranked = record(
-            "reranked", "rerank", self.reranker.rerank, asked, fused, after=("fused",)
+            "reranked", "rerank", self.reranker.rerank, wanted, fused, after=("fused",)
         )
         context = record(
-            "context", "assemble", self.assembler.assemble, asked, reranked, after=("reranked",)
+            "context", "assemble", self.assembler.assemble, wanted, reranked, after=("reranked",)
         )
-        record("answer", "generate", self.generator.generate, asked, context, after=("context",))
+        record("answer", "generate", self.generator.generate, wanted, context, after=("context",))
         return record.trace(asked)

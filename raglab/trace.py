@@ -28,7 +28,7 @@ from raglab.types import (
 )
 
 STAGES = ("rewrite", "retrieve", "fuse", "rerank", "assemble", "generate")
-FORMAT = 1
+FORMAT = 2
 
 Output = tuple[Query, ...] | Ranking | Context | Answer
 
@@ -109,7 +109,7 @@ class Trace:
                 )
             chunks = {key: _chunk(value) for key, value in data["chunks"].items()}
             steps = tuple(_decode_step(entry, chunks) for entry in data["steps"])
-            return cls(Query(**data["query"]), steps)
+            return cls(_query(data["query"]), steps)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise RagLabError(
                 f"this is not a whole trace ({type(error).__name__}: {error}): "
@@ -160,6 +160,10 @@ def _chunk(entry: Mapping[str, Any]) -> Chunk:
     return Chunk(**{**entry, "groups": tuple(entry["groups"])})
 
 
+def _query(entry: Mapping[str, Any]) -> Query:
+    return Query(**{**entry, "history": tuple(entry["history"])})
+
+
 def _decode_step(entry: Mapping[str, Any], chunks: Mapping[str, Chunk]) -> Step:
     data = entry["output"]
 
@@ -173,7 +177,7 @@ def _decode_step(entry: Mapping[str, Any], chunks: Mapping[str, Chunk]) -> Step:
     output: Output
     match entry["stage"]:
         case "rewrite":
-            output = tuple(Query(**query) for query in data["queries"])
+            output = tuple(_query(query) for query in data["queries"])
         case "assemble":
             dropped = tuple(Drop(hit(row), row["reason"]) for row in data["dropped"])
             output = Context(data["text"], hits(), dropped, data["tokens"], data["budget"])

@@ -78,6 +78,8 @@ class Query:
     query_id: str
     text: str
     origin: str = "reader"
+    history: tuple[str, ...] = ()  # the turns before, where the query leans on them
+    lane: str = ""  # the one retriever that it is meant for; empty means each of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,11 @@ class Embedder(Protocol):
 
 
 class Rewriter(Protocol):
-    """Returns the queries to search with, the reader's own first."""
+    """Returns the queries to search with.
+
+    The first is the one that the later stages go on with: the reader's own, or, where that leans
+    on the turns before it, one that stands alone.
+    """
 
     def rewrite(self, query: Query) -> tuple[Query, ...]: ...
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
-from browser import assert_stayed_here, open_browser, watch_requests
+from browser import Pages, open_browser, with_state
 
 from raglab.ingest.chunk import FixedSize, ParentChild, Sentences, WholeDocument
 from raglab.types import Document
 from raglab.views import ChunkMap
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>"
-DESK = {"width": 1280, "height": 800}
 TEXT = "# Refunds 🙂\n\n" + "\n\n".join(
     f"Rule {n}: a refund is due in {n} days. Ask for it in writing, and keep the invoice."
     for n in range(1, 13)
@@ -49,43 +47,21 @@ def chromium():
 @pytest.fixture
 def show(chromium, tmp_path):
     """Opens a map's page; in the end no page may have failed or left the machine."""
-    contexts, asked, errors = [], [], []
+    pages = Pages(chromium, tmp_path)
 
-    def open_page(made, *, viewport=DESK, live=False, state=None, **settings):
-        context = chromium.new_context(viewport=viewport, **settings)
-        contexts.append(context)
-        asked.append(watch_requests(context))
-        path = tmp_path / f"{len(contexts)}.html"
+    def open_page(made, *, live=False, state=None, **settings):
         text = made.page()
         if live or state:
             text = with_state(text, (as_live(made) if live else {}) | (state or {}))
-        path.write_text(text, encoding="utf-8")
-        page = context.new_page()
-        page.set_default_timeout(8000)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
-        page.goto(path.as_uri())
-        page.wait_for_selector(".rl-segment")
-        return page
+        return pages.open(text, wait=".rl-segment", **settings)
 
     yield open_page
-    for context in contexts:
-        context.close()
-    for urls in asked:
-        assert_stayed_here(urls)
-    assert not errors
+    pages.close()
 
 
 def as_live(made):
     """The traits as a kernel would have sent them: every strategy, and the sliders."""
     return {"data": made.data, "knobs": made.knobs, "settings": made.settings, "shown": made.shown}
-
-
-def with_state(page, state):
-    head, rest = page.split('id="raglab-data">')
-    data, tail = rest.split("</script>", 1)
-    text = json.dumps({**json.loads(data), **state}).replace("<", "\\u003c")
-    return f'{head}id="raglab-data">{text}</script>{tail}'
 
 
 def pane(page, name):

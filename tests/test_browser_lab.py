@@ -472,6 +472,27 @@ def _write_hostile(path: Path) -> None:
     nbformat.write(new_notebook(cells=[new_code_cell(code)]), path)
 
 
+# -- panels --------------------------------------------------------------------------------------
+
+
+def test_a_slider_of_a_panel_asks_the_kernel_for_another_picture(house) -> None:  # type: ignore[no-untyped-def]
+    """Notebook 04: what a third repetition adds, at another k1."""
+    page = open_notebook(house, "04_sparse.ipynb", run=True)
+    assert "error" not in page.evaluate(OUTPUTS)
+    scroll_to(page, "repeats = saturation_panel")
+    panel = page.get_by_role("region", name="What repeating a word adds", exact=True)
+    says = panel.locator(".rl-says")
+    before, picture = says.inner_text(), panel.locator(".rl-picture").inner_html()
+    turn(panel, "k1", 3)
+    page.wait_for_function(
+        "([node, was]) => node.textContent !== was", arg=[says.element_handle(), before]
+    )
+    assert "k1=3.00" in says.inner_text()
+    assert panel.locator(".rl-picture").inner_html() != picture
+    assert house.errors == []
+    page.close()
+
+
 def test_a_hostile_document_is_inert(house) -> None:  # type: ignore[no-untyped-def]
     page = open_notebook(house, "hostile.ipynb", run=True)
     flow = page.locator(".raglab-flow")

@@ -17,7 +17,7 @@ from raglab.ingest.corpus import read_folder, read_questions
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.recursive import Recursive
 from raglab.llm import ReplayLLM
-from raglab.retrieve.rewrite import MultiQuery
+from raglab.retrieve.rewrite import Decompose, HyDE, MultiQuery, Standalone, StepBack
 from raglab.types import Query
 
 DATA = Path(__file__).parents[1] / "data"
@@ -41,6 +41,15 @@ KINDS = {
 QUOTES = [(q.query_id, e.doc_id, e.quote) for q in QUESTIONS for e in q.evidence]
 PLANTED = "ticket-18477"
 SHORT = ("ticket-", "mail-")
+
+
+REWRITERS = {
+    "multi-query": MultiQuery,
+    "step-back": StepBack,
+    "decompose": Decompose,
+    "hyde": HyDE,
+    "standalone": Standalone,
+}
 
 
 def words(text: str) -> list[str]:
@@ -293,8 +302,11 @@ def test_every_kept_reply_answers_a_prompt_that_the_lab_sends() -> None:
     for row in rows:
         assert row["origin"], row
         if row["stage"] == "rewrite":
-            queries = MultiQuery(llm).rewrite(Query("q", row["query"]))
-            assert "\n".join(query.text for query in queries[1:]) == row["text"]
+            rewriter = REWRITERS[row.get("method", "multi-query")](llm)
+            query = Query("q", row["query"], history=tuple(row.get("history", ())))
+            assert rewriter.prompt(query).hash == row["prompt_hash"]
+            searched = {query.text for query in rewriter.rewrite(query)}
+            assert set(row["text"].splitlines()) <= searched, "a line of it is not searched for"
         else:
             assert row["stage"] == "blurb", "say here how the prompt of another stage is made"
             assert FromLLM(llm).blurb(*chunks[row["chunk_id"]]) == row["text"]

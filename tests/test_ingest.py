@@ -260,13 +260,15 @@ def test_an_index_loads_as_it_was_saved(tmp_path: Path) -> None:
     fresh = Index.build(DOCUMENTS, WholeDocument(), FakeEmbedder())
     assert index.chunks == fresh.chunks
     assert index.manifest == fresh.manifest
-    for name in ("vectors", "tokens", "spans", "offsets"):
+    for name in ("vectors", "spans", "offsets"):
         assert np.array_equal(getattr(index, name), getattr(fresh, name))
+    assert np.array_equal(index.tokens.codes, fresh.tokens.codes)
+    assert np.array_equal(index.tokens.scales, fresh.tokens.scales)
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
 @pytest.mark.parametrize(
-    "name", ["chunks.jsonl", "vectors.npy", "tokens.npy", "spans.npy", "offsets.npy"]
+    "name", ["chunks.jsonl", "vectors.npy", "codes.npy", "scales.npy", "spans.npy", "offsets.npy"]
 )
 def test_a_changed_file_is_refused(tmp_path: Path, name: str) -> None:
     folder, _ = build(tmp_path)

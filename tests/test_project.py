@@ -112,6 +112,7 @@ def test_ci_runs_the_readme_s_own_test_command() -> None:
 # -- imports --------------------------------------------------------------------------------------
 
 HEAVY = ("torch", "faiss", "sentence_transformers", "transformers", "anthropic", "numpy")
+HEAVY += ("sklearn", "scipy")
 DISPLAY = ("ipywidgets", "plotly", "anywidget", "IPython")
 
 
@@ -181,7 +182,7 @@ def test_imports_are_found() -> None:
 
 
 def test_only_the_top_knows_the_lab() -> None:
-    top = {"lab.py", "cli.py", "doctor.py", "__init__.py"}
+    top = {"lab.py", "cli.py", "evalcli.py", "benchmarks.py", "doctor.py", "__init__.py"}
     knows = {name for name, modules in IMPORTS.items() if within(modules, "raglab.lab")}
     assert knows <= top
     assert "cli.py" in knows

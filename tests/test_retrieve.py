@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from raglab.ingest.chunk import WholeDocument
-from raglab.ingest.embed import unit
 from raglab.ingest.index import Index
 from raglab.retrieve.dense import Dense, FaissFlat
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.ranking import rank, top
-from raglab.retrieve.rerank import LateInteraction, max_sim, max_sims
+from raglab.retrieve.rerank import LateInteraction, max_sim, max_sims, token_matches
 from raglab.retrieve.sparse import BM25
 from raglab.retrieve.tokens import Tokenizer
-from raglab.types import Chunk, Document, Part, Query, RagLabError, Ranking
+from raglab.types import Chunk, Document, Part, Query, Ranking
 
 PLAIN = Tokenizer(stem=False)
 WORDS = st.sampled_from(
@@ -100,61 +99,6 @@ def test_parts_are_named_by_the_words_that_were_asked() -> None:
     assert [part.name for part in hit.parts] == ["Refunded"]
 
 
-# -- dense ----------------------------------------------------------------------------------------
-
-
-def test_dense_is_the_dot_product() -> None:
-    embedder = FakeEmbedder()
-    index = fake_index("refund policy", "error list", embedder=embedder)
-    hits = Dense(index, embedder).retrieve(Query("q", "refund"), 2)
-    expected = index.vectors @ embedder.encode_query("refund").vector
-    assert {hit.chunk.doc_id: hit.score for hit in hits} == pytest.approx(
-        {"d0": float(expected[0]), "d1": float(expected[1])}, abs=1e-6
-    )
-
-
-@given(TEXTS, st.lists(WORDS, min_size=1, max_size=4).map(" ".join), st.integers(1, 10))
-@settings(deadline=None, max_examples=40)
-def test_faiss_equals_numpy(texts: list[str], asked: str, k: int) -> None:
-    embedder = FakeEmbedder()
-    index = fake_index(*texts, embedder=embedder)
-    query = Query("q", asked)
-    exact, faiss = (kind(index, embedder).retrieve(query, k) for kind in (Dense, FaissFlat))
-    assert ids(exact) == ids(faiss)
-    assert [h.score for h in exact] == pytest.approx([h.score for h in faiss], abs=2e-6)
-
-
-def test_faiss_equals_numpy_on_the_handbook(lab, index) -> None:  # type: ignore[no-untyped-def]
-    embedder = lab.retrievers["dense"].embedder
-    for text in ("refund", "What is ERR_2043?", "get_user_by_id"):
-        query = Query("q", text)
-        exact = Dense(index, embedder).retrieve(query, 50)
-        assert ids(exact) == ids(FaissFlat(index, embedder).retrieve(query, 50))
-
-
-# -- RRF ------------------------------------------------------------------------------------------
-
-
-def test_rrf_by_hand() -> None:
-    """Dense 1 and BM25 5 beat dense 10 and BM25 2: 1/61 + 1/65 > 1/70 + 1/62."""
-    dense = ranking("x", *(f"d{i}" for i in range(8)), "y")
-    sparse = ranking("s0", "y", "s1", "s2", "x")
-    hits = {h.chunk.chunk_id: h for h in RRF().fuse({"dense": dense, "sparse": sparse})}
-    assert hits["x"].score == 1 / (60 + 1) + 1 / (60 + 5)
-    assert hits["y"].score == 1 / (60 + 10) + 1 / (60 + 2)
-    assert hits["x"].score > hits["y"].score
-    assert hits["x"].parts == (Part("dense", 1 / 61), Part("sparse", 1 / 65))
-
-
-def test_rrf_breaks_ties_by_chunk_id() -> None:
-    assert ids(RRF().fuse({"a": ranking("z"), "b": ranking("m")})) == ["m", "z"]
-
-
-def test_rrf_refuses_a_negative_k() -> None:
-    with pytest.raises(RagLabError, match="60 is the usual value"):
-        RRF(k=-1)
-
-
 # -- late interaction -----------------------------------------------------------------------------
 
 
@@ -165,14 +109,25 @@ def test_max_sim_by_hand() -> None:
 
 
 def test_max_sims_equals_max_sim_chunk_by_chunk() -> None:
-    random = np.random.default_rng(0)
-    query, *pages = (
-        unit(random.normal(size=(size, 8))) if size else np.zeros((0, 8), np.float32)
-        for size in (3, 5, 0, 1, 7, 0)
-    )
-    expected = np.stack([max_sim(query, page) for page in pages])
-    assert np.allclose(max_sims(query, pages), expected, atol=2e-6)
-    assert max_sims(query, pages[1:2]).tolist() == [[0, 0, 0]]
+    """A chunk without a token matches nothing; the others stand where their text says."""
+    embedder = FakeEmbedder()
+    index = fake_index("late fee", "refund policy for late orders", "fee", embedder=embedder)
+    query = embedder.encode_query("late refund").tokens.astype(np.float32)
+    ids_of = [chunk.chunk_id for chunk in index.chunks]
+    expected = np.stack([max_sim(query, index.token_vectors(chunk_id)) for chunk_id in ids_of])
+    assert np.allclose(max_sims(index, query, ids_of), expected, atol=2e-6)
+    bare = replace(index, offsets=np.zeros(4, np.int64))
+    assert max_sims(bare, query, ids_of[:1]).tolist() == [[0, 0]]
+
+
+def test_token_matches_add_up_to_max_sim() -> None:
+    embedder = FakeEmbedder()
+    index = fake_index("late fee", "refund policy", embedder=embedder)
+    found = token_matches(index, embedder, "refund late", "d1#0")
+    assert (found.query, found.chunk) == (("refund", "late"), ("refund", "policy"))
+    query = embedder.encode_query("refund late").tokens.astype(np.float32)
+    best = found.cosines.max(axis=1)
+    assert best == pytest.approx(max_sims(index, query, ["d1#0"])[0], abs=2e-6)
 
 
 def test_rerank_blends_both_stages() -> None:

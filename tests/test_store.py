@@ -20,6 +20,8 @@ from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
 from raglab.ingest.recursive import Recursive
 from raglab.ingest.store import open_index
+from raglab.retrieve.sparse import BM25
+from raglab.retrieve.tokens import Tokenizer
 from raglab.types import Document, RagLabError
 
 DOCUMENTS = tuple(
@@ -41,8 +43,10 @@ def encoder(place: Path) -> SentenceEncoder:
 def assert_same(one: Index, other: Index) -> None:
     assert one.manifest == other.manifest
     assert one.chunks == other.chunks
-    for name in ("vectors", "tokens", "spans", "offsets"):
+    for name in ("vectors", "spans", "offsets"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    for name in ("codes", "scales"):
+        assert np.array_equal(getattr(one.tokens, name), getattr(other.tokens, name)), name
 
 
 EDITS = {
@@ -188,3 +192,52 @@ def test_what_a_killed_save_left_is_swept_up(tmp_path: Path) -> None:
     (rest / "chunks.jsonl").write_text("half")
     open_index(DOCUMENTS, "x", WholeDocument(), encoder(tmp_path), progress=False)
     assert not rest.exists()
+
+
+def test_an_index_of_an_older_raglab_is_built_again(own_cache: Path) -> None:
+    """Its encodings are kept, so nothing is embedded."""
+    model, chunker = encoder(own_cache), WholeDocument()
+    built = open_index(DOCUMENTS, "d", chunker, model, progress=False)
+    manifest = own_cache / "indexes" / "d" / "manifest.json"
+    manifest.write_text('{"format": 1, "model": "with other fields"}')
+    embedded, said = model.embedded, []
+    again = open_index(DOCUMENTS, "d", chunker, model, progress=False, say=said.append)
+    assert_same(again, built)
+    assert model.embedded == embedded
+    assert said == ["built from 6 documents"]
+
+
+def test_words_are_kept_beside_the_index_and_made_again_where_they_are_not_whole(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = open_index(DOCUMENTS, "d", WholeDocument(), encoder(own_cache), progress=False)
+    fresh = BM25(index.chunks).inverted
+    assert BM25.of(index).search("fact", 3)[0].tolist() == [0, 1, 2]
+    (kept,) = (own_cache / "indexes" / "d").glob("words-*.npz")
+
+    def same(bm25: BM25) -> bool:
+        found = bm25.inverted
+        pairs = (
+            (found.words, fresh.words),
+            (found.ends, fresh.ends),
+            (found.lengths, fresh.lengths),
+        )
+        return all(np.array_equal(*pair) for pair in pairs) and found.vocabulary == fresh.vocabulary
+
+    for content in (kept.read_bytes(), kept.read_bytes()[:40], b"", b"PK\x03\x04 no zip"):
+        kept.write_bytes(content)
+        assert same(BM25.of(index))
+    # What is whole is read: no text is cut into words again.
+    monkeypatch.setattr(Tokenizer, "terms", None)
+    assert same(BM25.of(index))
+
+
+def test_words_of_deleted_documents_go_with_the_index(own_cache: Path) -> None:
+    model, chunker = encoder(own_cache), WholeDocument()
+    secret = Document("secret", "The word is xyzzyword.")
+    index = open_index((*DOCUMENTS, secret), "d", chunker, model, progress=False)
+    assert len(BM25.of(index).search("xyzzyword", 3)[0]) == 1
+    index = open_index(DOCUMENTS, "d", chunker, model, progress=False)
+    assert len(BM25.of(index).search("xyzzyword", 3)[0]) == 0
+    kept = b"".join(path.read_bytes() for path in index.folder.iterdir())  # type: ignore[union-attr]
+    assert b"xyzzyword" not in kept

@@ -27,6 +27,17 @@ class Interval:
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
+    @property
+    def signed(self) -> str:
+        """With the signs, as a difference is written.
+
+        >>> Interval(0.1, -0.001, 0.2).signed
+        '+0.10 [+0.00, +0.20]'
+        """
+        # Adding 0.0 turns the -0.0 that rounding leaves into 0.0.
+        value, low, high = (round(bound, 2) + 0.0 for bound in (self.value, self.low, self.high))
+        return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
+
 
 def interval(values: Sequence[float]) -> Interval:
     """The mean, and how far it swings. One value, or equal values, swing nowhere.
@@ -35,6 +46,17 @@ def interval(values: Sequence[float]) -> Interval:
     '1.00 [1.00, 1.00]'
     """
     return _bootstrap((values,), lambda sample, axis=-1: np.mean(sample, axis=axis))
+
+
+def difference(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """mean after - mean before, over pairs: both are of the same questions, in the same order.
+
+    Raises ValueError where one of them is longer.
+
+    >>> str(difference([0.0, 0.5], [0.5, 1.0]))
+    '0.50 [0.50, 0.50]'
+    """
+    return interval([now - was for was, now in zip(before, after, strict=True)])
 
 
 def relative_change(before: Sequence[float], after: Sequence[float]) -> Interval:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 BUNDLED = "all-MiniLM-L6-v2"
 BATCH = 32  # texts a forward pass
+RECENT = 512  # queries whose encodings are remembered: some megabytes
 SAVE_EVERY = 64  # texts between two writes to the cache: at most so many are lost to a kill
 
 
@@ -81,7 +82,8 @@ class SentenceEncoder:
         if missing:
             from tqdm.auto import tqdm
 
-            todo = list(missing.items())
+            # By length: a batch is padded to its longest text, so like goes with like.
+            todo = sorted(missing.items(), key=lambda item: -len(item[1]))
             bar = tqdm(total=len(todo), desc="embedding", unit="chunk", disable=not progress)
             with bar:
                 for start in range(0, len(todo), SAVE_EVERY):
@@ -105,7 +107,7 @@ class SentenceEncoder:
         """A query's encoding. The last few are remembered, since several stages ask for it."""
         if text not in self._recent:
             self._recent[text] = self._forward([self.query_prompt + text])[0]
-            if len(self._recent) > 64:
+            if len(self._recent) > RECENT:
                 self._recent.popitem(last=False)
         return self._recent[text]
 

@@ -3,12 +3,12 @@
     manifest.json       what it was built from, and a sha256 for each file beside it
     chunks.jsonl        the chunks, a line each
     vectors.npy         float32 [n, d]: a sentence vector for each chunk
-    tokens.npy          float16 [T, d]: the token vectors of all chunks, one after the other
+    codes.npy           uint8 [T, d / 2]: the token vectors of all chunks, one after the other
+    scales.npy          float16 [T]: see `compact` for both
     spans.npy           int32 [T, 2]: where each token stands in its chunk's indexed text
     offsets.npy         int64 [n + 1]: chunk i owns tokens[offsets[i] : offsets[i + 1]]
 
-Token vectors are kept as float16: half of float32's bytes; what that costs is printed by
-`make bench`.  They open by memory map, so an index larger than memory still serves.
+Token vectors open by memory map, so an index larger than memory still serves.
 """
 
 from __future__ import annotations
@@ -17,28 +17,41 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raglab.ingest.compact import Compact
 from raglab.ingest.manifest import FORMAT, Manifest, listed, manifest_of, name_of, sources
-from raglab.types import Chunk, Chunker, Document, Embedder, Encoding, RagLabError, Vectors
+from raglab.types import Chunk, Chunker, Document, Embedder, RagLabError, Vectors
 
-ARRAYS = ("vectors", "tokens", "spans", "offsets")
+ARRAYS = ("vectors", "codes", "scales", "spans", "offsets")
+
+
+class OldFormat(RagLabError):
+    """The index was written by another version of raglab."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A chunk and what the index keeps of it."""
+
+    chunk: Chunk
+    vector: Vectors
+    tokens: Compact
+    spans: NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Index:
     chunks: tuple[Chunk, ...]
     vectors: Vectors
-    tokens: NDArray[np.float16]
+    tokens: Compact
     spans: NDArray[np.int32]
     offsets: NDArray[np.int64]
     manifest: Manifest
@@ -54,14 +67,21 @@ class Index:
         return {chunk.chunk_id: row for row, chunk in enumerate(self.chunks)}
 
     def token_vectors(self, chunk_id: str) -> Vectors:
-        """float32 [t, d]: a chunk's token vectors."""
-        row = self.rows[chunk_id]
-        return self.tokens[self.offsets[row] : self.offsets[row + 1]].astype(np.float32)
+        """float32 [t, d]: a chunk's token vectors, close to length 1."""
+        return self.tokens[self._of(self.rows[chunk_id])].vectors()
+
+    def tokens_of(self, chunk_ids: Sequence[str]) -> tuple[Compact, list[int]]:
+        """The token vectors of these chunks, one behind the other, and how many each has."""
+        places = [self._of(self.rows[chunk_id]) for chunk_id in chunk_ids]
+        pieces = [self.tokens[place] for place in places]
+        return Compact.joined(pieces, self.tokens.width), [len(piece) for piece in pieces]
 
     def token_spans(self, chunk_id: str) -> NDArray[np.int32]:
         """int32 [t, 2]: where those tokens stand in `chunk.indexed_text`, in characters."""
-        row = self.rows[chunk_id]
-        return self.spans[self.offsets[row] : self.offsets[row + 1]]
+        return self.spans[self._of(self.rows[chunk_id])]
+
+    def _of(self, row: int) -> slice:
+        return slice(int(self.offsets[row]), int(self.offsets[row + 1]))
 
     @classmethod
     def build(
@@ -86,7 +106,7 @@ class Index:
         return cls(
             chunks=(),
             vectors=np.zeros((0, width), np.float32),
-            tokens=np.zeros((0, width), np.float16),
+            tokens=Compact.joined((), width),
             spans=np.zeros((0, 2), np.int32),
             offsets=np.zeros(1, np.int64),
             manifest=manifest_of({}, (), chunker, embedder),
@@ -121,19 +141,20 @@ class Index:
             for chunk in chunker.chunk(document)
         ]
         texts = [chunk.indexed_text for chunk in fresh]
-        encodings = iter(embedder.encode(texts, tokens=tokens, progress=progress))
-        pieces: list[tuple[Chunk, Encoding]] = []
-        new = iter(fresh)
-        by_document = _counts(fresh)
+        encodings = embedder.encode(texts, tokens=tokens, progress=progress)
+        new: dict[str, list[Entry]] = {}
+        for chunk, encoding in zip(fresh, encodings, strict=True):
+            compact = Compact.of(encoding.tokens)
+            entry = Entry(chunk, encoding.vector, compact, encoding.spans)
+            new.setdefault(chunk.doc_id, []).append(entry)
+        entries: list[Entry] = []
         for document in documents:
             if document.doc_id in kept:
-                pieces += [
-                    (self.chunks[row], self._encoding(row)) for row in rows.get(document.doc_id, ())
-                ]
+                entries += [self._entry(row) for row in rows.get(document.doc_id, ())]
             else:
-                count = by_document.get(document.doc_id, 0)
-                pieces += zip(islice(new, count), islice(encodings, count), strict=True)
-        return self._packed(pieces, manifest_of(hashes, [c for c, _ in pieces], chunker, embedder))
+                entries += new.get(document.doc_id, ())
+        manifest = manifest_of(hashes, [entry.chunk for entry in entries], chunker, embedder)
+        return self._packed(entries, manifest)
 
     def _same_make(self, chunker: Chunker, embedder: Embedder) -> None:
         manifest = self.manifest
@@ -149,23 +170,17 @@ class Index:
                 f"{len(ids)} documents: {listed(ids)}. Build it again with `raglab index --rebuild`"
             )
 
-    def _encoding(self, row: int) -> Encoding:
-        at = slice(self.offsets[row], self.offsets[row + 1])
-        return Encoding(self.vectors[row], self.tokens[at], self.spans[at])
+    def _entry(self, row: int) -> Entry:
+        at = self._of(row)
+        return Entry(self.chunks[row], self.vectors[row], self.tokens[at], self.spans[at])
 
-    def _packed(self, pieces: Sequence[tuple[Chunk, Encoding]], manifest: Manifest) -> Index:
-        encodings = [encoding for _, encoding in pieces]
-        none = Index(
-            (), self.vectors[:0], self.tokens[:0], self.spans[:0], self.offsets[:1], manifest
-        )
-        if not pieces:
-            return none
-        lengths = [len(encoding.tokens) for encoding in encodings]
+    def _packed(self, entries: Sequence[Entry], manifest: Manifest) -> Index:
+        lengths = [len(entry.tokens) for entry in entries]
         return Index(
-            chunks=tuple(chunk for chunk, _ in pieces),
-            vectors=np.stack([encoding.vector for encoding in encodings]),
-            tokens=np.concatenate([encoding.tokens for encoding in encodings]),
-            spans=np.concatenate([encoding.spans for encoding in encodings]),
+            chunks=tuple(entry.chunk for entry in entries),
+            vectors=np.stack([e.vector for e in entries]) if entries else self.vectors[:0],
+            tokens=Compact.joined([entry.tokens for entry in entries], self.tokens.width),
+            spans=np.concatenate([self.spans[:0], *(entry.spans for entry in entries)]),
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             manifest=manifest,
         )
@@ -181,7 +196,8 @@ class Index:
                 "".join(line + "\n" for line in lines), encoding="utf-8"
             )
             for name in ARRAYS:
-                np.save(temporary / f"{name}.npy", getattr(self, name), allow_pickle=False)
+                owner = self.tokens if name in ("codes", "scales") else self
+                np.save(temporary / f"{name}.npy", getattr(owner, name), allow_pickle=False)
             files = {path.name: _sha256(path) for path in sorted(temporary.iterdir())}
             manifest = asdict(self.manifest) | {"files": files}
             (temporary / "manifest.json").write_text(json.dumps(manifest, indent=1), "utf-8")
@@ -199,12 +215,13 @@ class Index:
         mend = "build it again with `raglab index --rebuild`"
         try:
             stored = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+            written = stored.get("format")
+            if written != FORMAT:
+                raise OldFormat(
+                    f"{folder} has format {written}, this raglab reads {FORMAT}: {mend}"
+                )
             files = stored.pop("files")
             manifest = Manifest(**stored)
-            if manifest.format != FORMAT:
-                raise RagLabError(
-                    f"{folder} has format {manifest.format}, this raglab reads {FORMAT}: {mend}"
-                )
             if expect is not None and manifest.fingerprint != expect:
                 raise RagLabError(
                     f"{folder} was built by {manifest.model} with {manifest.chunker} over "
@@ -218,21 +235,19 @@ class Index:
             arrays: dict[str, Any] = {
                 name: np.load(
                     folder / f"{name}.npy",
-                    mmap_mode="r" if name == "tokens" else None,
+                    mmap_mode="r" if name == "codes" else None,
                     allow_pickle=False,
                 )
                 for name in ARRAYS
             }
             with (folder / "chunks.jsonl").open(encoding="utf-8", newline="\n") as lines:
                 rows = [json.loads(line) for line in lines]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RagLabError(f"{folder} is not a whole index ({error!r}): {mend}") from error
         chunks = tuple(Chunk(**{**row, "groups": tuple(row["groups"])}) for row in rows)
-        return cls(chunks, **arrays, manifest=manifest, folder=folder)
-
-
-def _counts(chunks: Sequence[Chunk]) -> dict[str, int]:
-    return Counter(chunk.doc_id for chunk in chunks)
+        width = arrays["vectors"].shape[1]
+        tokens = Compact(arrays.pop("codes"), arrays.pop("scales"), width)
+        return cls(chunks, tokens=tokens, **arrays, manifest=manifest, folder=folder)
 
 
 def _swap(new: Path, folder: Path) -> None:

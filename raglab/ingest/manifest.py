@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from raglab.types import Chunk, Chunker, Document, Embedder
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from raglab.ingest.cache import cache_folder
 from raglab.ingest.embed import SentenceEncoder
-from raglab.ingest.index import Index
+from raglab.ingest.index import Index, OldFormat
 from raglab.ingest.manifest import Changes, fingerprint, sources
 from raglab.types import Chunker, Document, RagLabError
 
@@ -66,11 +66,14 @@ def open_index(
 
 
 def _saved(folder: Path, rebuild: bool) -> Index | None:
-    """The saved index; a rebuild does without where it cannot be read."""
+    """The saved index; a rebuild does without where it cannot be read, and so does a newer raglab:
+    the encodings are kept, so building again costs little."""
     if not folder.exists():
         return None
     try:
         return Index.load(folder)
+    except OldFormat:
+        return None
     except RagLabError:
         if not rebuild:
             raise

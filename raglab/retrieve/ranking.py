@@ -7,6 +7,8 @@ chunk_id, ranks from 1, and a score that is the sum of its parts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,10 +54,58 @@ def top(scores: NDArray[Any], k: int, chunks: Sequence[Chunk], eligible: Mask) -
 
 
 def mask(chunks: Sequence[Chunk], allowed: Allowed | None) -> Mask:
-    """bool [n]: which chunks the reader may see."""
+    """bool [n], read-only: which chunks the reader may see.
+
+    The masks of the last few filters are kept, so that a filter is asked about each chunk once and
+    not once a query.  That needs a filter that is a value, a frozen dataclass such as `Readable`: a
+    function may look at something that changes, and is asked every time.
+    """
     if allowed is None:
-        return np.ones(len(chunks), bool)
-    return np.fromiter((allowed(chunk) for chunk in chunks), bool, len(chunks))
+        return _sealed(np.ones(len(chunks), bool))
+    if isinstance(chunks, tuple) and _is_value(allowed):
+        return _kept(_Same(chunks), allowed)
+    return _asked(chunks, allowed)
+
+
+def _asked(chunks: Sequence[Chunk], allowed: Allowed) -> Mask:
+    return _sealed(np.fromiter((allowed(chunk) for chunk in chunks), bool, len(chunks)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A tuple as a key: equal to itself alone, and hashed without a look at its members.
+
+    It holds the tuple, so that no other one can be given the same id while the key lives.
+    """
+
+    chunks: tuple[Chunk, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.chunks is other.chunks
+
+    def __hash__(self) -> int:
+        return id(self.chunks)
+
+
+@lru_cache(maxsize=32)
+def _kept(same: _Same, allowed: Allowed) -> Mask:
+    return _asked(same.chunks, allowed)
+
+
+def _is_value(allowed: object) -> bool:
+    parameters = getattr(allowed, "__dataclass_params__", None)
+    if not getattr(parameters, "frozen", False):
+        return False
+    try:
+        hash(allowed)
+    except TypeError:  # a list in a field: it could change
+        return False
+    return True
+
+
+def _sealed(found: Mask) -> Mask:
+    found.setflags(write=False)
+    return found
 
 
 def z_scores(values: Sequence[float]) -> list[float]:

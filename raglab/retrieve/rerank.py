@@ -5,9 +5,9 @@ token of the query looks for its best match in the chunk; the matches are added 
 
     MaxSim(q, c) = Σ_i max_j  q_i · c_j
 
-The encoder here was never trained for it.  Put in place of the first stage's score it gains
-little and can lose; added to it, it gains.  So both are brought to one scale, as z-scores over
-the candidates, and blended:
+The encoder here was never trained for it.  What it gains in place of the first stage's score
+depends on the collection, and it harms more questions than when it is added to that score.  So
+both are brought to one scale, as z-scores over the candidates, and blended:
 
     score(c) = first · z(first stage) + late · z(MaxSim)
 
@@ -16,7 +16,7 @@ matches it than the average candidate does.  These sum to the score, for a z-sco
 
     late · z(MaxSim) = Σ_i  late · (m_i(c) - mean of m_i) / standard deviation of MaxSim
 
-Left out: cross-encoders, which read query and chunk together.
+Left out: an encoder that was trained for late interaction.
 """
 
 from __future__ import annotations
@@ -43,15 +43,37 @@ def max_sim(query: Vectors, chunk: Vectors) -> NDArray[np.float64]:
     return np.round(best, DIGITS)
 
 
-def max_sims(query: Vectors, chunks: Sequence[Vectors]) -> NDArray[np.float64]:
+def max_sims(index: Index, query: Vectors, chunk_ids: Sequence[str]) -> NDArray[np.float64]:
     """float [n, q]: `max_sim` of each chunk, from one matrix product over all their tokens."""
-    matches = np.zeros((len(chunks), len(query)))
-    filled = [row for row, chunk in enumerate(chunks) if len(chunk)]
+    tokens, lengths = index.tokens_of(chunk_ids)
+    matches = np.zeros((len(chunk_ids), len(query)))
+    filled = [row for row, length in enumerate(lengths) if length]
     if filled:
-        similarities = query @ np.concatenate([chunks[row] for row in filled]).T
-        starts = np.cumsum([0, *(len(chunks[row]) for row in filled[:-1])])
-        matches[filled] = np.maximum.reduceat(similarities, starts, axis=1).T
+        starts = np.cumsum([0, *(lengths[row] for row in filled[:-1])])
+        matches[filled] = np.maximum.reduceat(tokens.dots(query), starts, axis=0)
     return np.round(matches, DIGITS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """Each piece of a query against each piece of a chunk, as late interaction sees them."""
+
+    query: tuple[str, ...]  # q pieces
+    chunk: tuple[str, ...]  # t pieces, of the chunk's indexed text
+    cosines: NDArray[np.float64]  # [q, t]; the largest of each row add up to MaxSim
+
+
+def token_matches(index: Index, embedder: Embedder, query: str, chunk_id: str) -> Matches:
+    """Raises KeyError for a chunk that the index does not hold."""
+    encoding, chunk = embedder.encode_query(query), index.chunks[index.rows[chunk_id]]
+    tokens, _ = index.tokens_of([chunk_id])
+    spans = index.token_spans(chunk_id).tolist()
+    cosines = tokens.dots(encoding.tokens.astype(np.float32)).T.astype(float)
+    return Matches(
+        query=tuple(query[start:end] for start, end in encoding.spans.tolist()),
+        chunk=tuple(chunk.indexed_text[start:end] for start, end in spans),
+        cosines=np.round(cosines, DIGITS),
+    )
 
 
 @dataclass(frozen=True)
@@ -76,8 +98,8 @@ class LateInteraction:
         encoding = self.embedder.encode_query(query.text)
         tokens = encoding.tokens.astype(np.float32)
         names = [f"match: {query.text[start:end]}" for start, end in encoding.spans.tolist()]
-        vectors = [self.index.token_vectors(hit.chunk.chunk_id) for hit in hits]
-        addends = self.late * spread(max_sims(tokens, vectors))
+        matches = max_sims(self.index, tokens, [hit.chunk.chunk_id for hit in hits])
+        addends = self.late * spread(matches)
         firsts = z_scores([hit.score for hit in hits])
         return rank(
             (

@@ -4,153 +4,200 @@
 
 A rare term counts more (idf), a repeated term counts more but ever less so (k1), and a long
 chunk must repeat it more often (b).  Robertson and Zaragoza 2009, "The Probabilistic Relevance
-Framework: BM25 and Beyond".
+Framework: BM25 and Beyond".  `bm25_formulas` has this and four relatives.
 
-    idf, Lucene:   ln(1 + (N - n + 0.5) / (n + 0.5))        never negative
-    idf, Okapi:    ln((N - n + 0.5) / (n + 0.5))            0 for a term in half of the chunks,
-                   and where negative, 0.25 times the mean idf, as rank_bm25 does
+`postings` holds the counts, `impacts` what each of them adds to a score, and this module searches.
+An idf can be 0 or less, so a chunk counts as found when it holds a term of the query, not when
+its score is above 0.
 
-Okapi also multiplies by (k1 + 1), which changes no order.  Since an idf can be 0, a chunk counts
-as found when it holds a term of the query, not when its score is above 0.
-
-Left out: fields, phrases, and the variants BM25+, BM25L and ATIRE.
+Left out: fields, and phrases.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import contextlib
+import hashlib
+import math
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raglab.retrieve.ranking import mask, rank, top
+from raglab.ingest.index import Index
+from raglab.retrieve.bm25_formulas import FORMULAS, VARIANTS, Floats, Variant, lucene_idf
+from raglab.retrieve.contenders import contenders
+from raglab.retrieve.impacts import Asked, Impacts, Rows
+from raglab.retrieve.postings import Inverted
+from raglab.retrieve.ranking import Mask, mask, rank, top
 from raglab.retrieve.tokens import Tokenizer
-from raglab.types import Allowed, Chunk, Part, Query, Ranking
+from raglab.types import Allowed, Chunk, Part, Query, RagLabError, Ranking
 
-Variant = Literal["lucene", "okapi"]
-
-
-def lucene_idf(n: NDArray[np.int64], total: int) -> NDArray[np.float64]:
-    """n: int [terms], in how many of `total` chunks each term stands."""
-    weights: NDArray[np.float64] = np.log(1 + (total - n + 0.5) / (n + 0.5))
-    return weights
-
-
-def okapi_idf(n: NDArray[np.int64], total: int, epsilon: float = 0.25) -> NDArray[np.float64]:
-    """As rank_bm25's BM25Okapi: negative weights become epsilon times the mean over all terms."""
-    weights: NDArray[np.float64] = np.log(total - n + 0.5) - np.log(n + 0.5)
-    if len(weights):
-        weights[weights < 0] = epsilon * weights.mean()
-    return weights
-
-
-def saturation(
-    tf: NDArray[np.float64], length: NDArray[np.float64], k1: float, b: float
-) -> NDArray[np.float64]:
-    """tf / (tf + k1 · (1 - b + b · length)); `length` is relative to the mean, 1 is average."""
-    return tf / (tf + k1 * (1 - b + b * length))
+ABOVE_ZERO, LOWEST = np.nextafter(0.0, 1.0), np.finfo(float).min
 
 
 @dataclass(frozen=True)
 class BM25:
-    """BM25 over an inverted index of the chunks' indexed text."""
+    """BM25 over an inverted index of the chunks' indexed text.
+
+    A copy with another variant, k1 or b shares the index: `replace(bm25, k1=0.9)` only computes
+    the postings' impacts again.
+    """
 
     chunks: Sequence[Chunk] = field(repr=False, hash=False)
     tokenizer: Tokenizer = Tokenizer()
     variant: Variant = "lucene"
     k1: float = 1.5
     b: float = 0.75
+    shared: Shared | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.variant not in FORMULAS:
+            raise RagLabError(f"no BM25 {self.variant!r}: choose one of {', '.join(VARIANTS)}")
+        if not 0 <= self.k1 < math.inf:
+            raise RagLabError(f"k1 is {self.k1}: it must be 0 or more; 1.2 to 1.5 is usual")
+        if not 0 <= self.b <= 1:
+            raise RagLabError(f"b is {self.b}: it must lie between 0 and 1; 0.75 is usual")
+        known = self.shared
+        if known is None or known.chunks is not self.chunks or known.tokenizer != self.tokenizer:
+            object.__setattr__(self, "shared", Shared(self.chunks, self.tokenizer))
+
+    @classmethod
+    def of(cls, index: Index, tokenizer: Tokenizer | None = None) -> BM25:
+        """Over an index's chunks; the inverted index is kept beside it, where it has a folder."""
+        tokenizer = tokenizer or Tokenizer()
+        return cls(index.chunks, tokenizer, shared=Shared(index.chunks, tokenizer, index.folder))
+
+    # -- searching
 
     def retrieve(self, query: Query, k: int, allowed: Allowed | None = None) -> Ranking:
         """The k best chunks that hold a term of the query, at most; a part for each term."""
-        scores = np.zeros(len(self.chunks))
-        found = np.zeros(len(self.chunks), bool)
-        weighted = [
-            (word, *self._weights(term, times)) for term, word, times in self._asked(query.text)
-        ]
-        for _, rows, weights in weighted:
-            scores[rows] += weights
-            found[rows] = True
-        best = top(scores, k, self.chunks, found & mask(self.chunks, allowed))
-        parts: dict[int, list[Part]] = {row: [] for row in best}
-        for word, postings, weights in weighted:
-            for row, addends in parts.items():
-                place = int(np.searchsorted(postings, row))
-                if place < len(postings) and postings[place] == row:
-                    addends.append(Part(word, float(weights[place])))
-        return rank((self.chunks[row], parts[row]) for row in best)
+        return self._ranking(self._asked(query.text), k, self._visible(allowed))
+
+    def retrieve_many(
+        self, queries: Iterable[Query], k: int, allowed: Allowed | None = None
+    ) -> tuple[Ranking, ...]:
+        """A ranking for each query. The filter is asked once about each chunk, not once a query."""
+        visible = self._visible(allowed)
+        return tuple(self._ranking(self._asked(query.text), k, visible) for query in queries)
+
+    def retrieve_weighted(
+        self, weights: Mapping[str, float], k: int, allowed: Allowed | None = None
+    ) -> Ranking:
+        """As `retrieve`, for terms of the tokenizer, each with a weight in place of how often it
+        is asked for. A term of weight 0 finds nothing. Raises RagLabError unless all are finite."""
+        if not all(math.isfinite(weight) for weight in weights.values()):
+            raise RagLabError("a term's weight is no number: weigh each term with a finite one")
+        asked = [(term, term, weight) for term, weight in weights.items() if weight]
+        return self._ranking(asked, k, self._visible(allowed))
+
+    def search(self, text: str, k: int, allowed: Allowed | None = None) -> tuple[Rows, Floats]:
+        """Rows of the k best chunks and their scores, best first: `retrieve` without its parts."""
+        rows, scores = self._best(self._asked(text), k, self._visible(allowed))
+        return np.array(rows, np.intp), scores[rows]
+
+    def score_rows(self, text: str, rows: Sequence[int] | Rows) -> Floats:
+        """float [rows]: the scores of these chunks, 0 for one that holds no term of the query."""
+        return self._impacts.scores(self._asked(text))[np.asarray(rows, np.intp)]
+
+    # -- looking inside
 
     def idf(self, term: str) -> float:
         """A term's weight; that of the rarest possible term where no chunk holds it."""
-        position = self._inverted.vocabulary.get(term)
+        position = self.inverted.vocabulary.get(term)
         if position is None:
-            return float(lucene_idf(np.zeros(1, np.int64), len(self.chunks))[0])
-        return float(self._idf[position])
+            return float(lucene_idf(np.zeros(1), len(self.chunks))[0])
+        return float(self._impacts.idf[position])
 
-    def _asked(self, text: str) -> list[tuple[str, str, int]]:
-        """(term, the word it came from, how often it is asked for), in order of the query."""
-        pairs = list(self.tokenizer.terms(text))
-        words = dict(reversed(pairs))  # reversed, so that a term keeps its first word
-        times = Counter(term for term, _ in pairs)
+    def idf_by_frequency(self) -> dict[int, float]:
+        """In how many chunks a term stands -> its idf, for every number that occurs, ascending."""
+        pairs = zip(
+            self.inverted.postings.lengths.tolist(), self._impacts.idf.tolist(), strict=True
+        )
+        return dict(sorted(pairs))
+
+    def posted(self, term: str) -> Mapping[int, int]:
+        """row -> how often that chunk holds the term, in the order of the chunks."""
+        return self.inverted.posted(term)
+
+    def terms_of(self, row: int) -> Mapping[str, int]:
+        """term -> how often the chunk holds it."""
+        return self.inverted.bag(row)
+
+    @property
+    def inverted(self) -> Inverted:
+        """The index, built when it is first asked for."""
+        assert self.shared is not None
+        return self.shared.inverted
+
+    # -- the arithmetic
+
+    def _asked(self, text: str) -> list[Asked]:
+        """The query's terms, in its order, each named by the first word that it came from."""
+        words: dict[str, str] = {}
+        times: dict[str, int] = {}
+        for term, word in self.tokenizer.terms(text):
+            words.setdefault(term, word)
+            times[term] = times.get(term, 0) + 1
         return [(term, words[term], count) for term, count in times.items()]
 
-    def _weights(self, term: str, times: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The term's postings, and what it adds to the score of each."""
-        position = self._inverted.vocabulary.get(term)
-        if position is None:
-            return np.zeros(0, np.int64), np.zeros(0)
-        rows, tf = self._inverted.postings(position)
-        weight = self._idf[position] * (self.k1 + 1 if self.variant == "okapi" else 1.0)
-        length = self._inverted.lengths[rows] / self._inverted.lengths.mean()
-        return rows, times * weight * saturation(tf, length, self.k1, self.b)
+    def _best(
+        self, asked: Sequence[Asked], k: int, visible: Mask | None
+    ) -> tuple[list[int], Floats]:
+        """Rows of the k best chunks that were found, best first, and the scores of all chunks."""
+        impacts = self._impacts
+        scores = impacts.scores(asked)
+        if visible is None and impacts.adds(asked):
+            return top(scores, k, self.chunks, contenders(scores, k, ABOVE_ZERO)), scores
+        found = impacts.found(asked, scores)
+        worth = np.where(found if visible is None else found & visible, scores, -np.inf)
+        return top(worth, k, self.chunks, contenders(worth, k, LOWEST)), scores
+
+    def _ranking(self, asked: Sequence[Asked], k: int, visible: Mask | None) -> Ranking:
+        best, _ = self._best(asked, k, visible)
+        parts: list[list[Part]] = [[] for _ in best]
+        for name, rows, impacts in self._impacts.slices(asked):
+            places = rows.searchsorted(best)
+            held = rows.take(places, mode="clip") == best
+            for at in held.nonzero()[0].tolist():
+                parts[at].append(Part(name, float(impacts[places[at]])))
+        return rank((self.chunks[row], of_row) for row, of_row in zip(best, parts, strict=True))
+
+    def _visible(self, allowed: Allowed | None) -> Mask | None:
+        return None if allowed is None else mask(self.chunks, allowed)
 
     @cached_property
-    def _inverted(self) -> Inverted:
-        return Inverted.build([self.tokenizer(chunk.indexed_text) for chunk in self.chunks])
-
-    @cached_property
-    def _idf(self) -> NDArray[np.float64]:
-        n = np.diff(self._inverted.starts)
-        formula = lucene_idf if self.variant == "lucene" else okapi_idf
-        return formula(n, len(self.chunks))
+    def _impacts(self) -> Impacts:
+        return Impacts(self.inverted, FORMULAS[self.variant], self.k1, self.b)
 
 
 @dataclass(frozen=True, eq=False)
-class Inverted:
-    """term -> the chunks that hold it, as three arrays: postings of term i lie at
-    `starts[i] : starts[i + 1]` of `rows` (chunks, ascending) and `tf` (how often)."""
+class Shared:
+    """What copies of a BM25 have in common: the inverted index of one corpus and one tokenizer."""
 
-    vocabulary: dict[str, int]
-    starts: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    tf: NDArray[np.float64]
-    lengths: NDArray[np.float64]  # terms in each chunk
+    chunks: Sequence[Chunk]
+    tokenizer: Tokenizer
+    folder: Path | None = None  # where the inverted index is kept; None keeps it in memory alone
 
-    @classmethod
-    def build(cls, texts: Sequence[Sequence[str]]) -> Inverted:
-        vocabulary: dict[str, int] = {}
-        terms: list[int] = []
-        rows: list[int] = []
-        tf: list[int] = []
-        for row, text in enumerate(texts):
-            for term, count in Counter(text).items():
-                terms.append(vocabulary.setdefault(term, len(vocabulary)))
-                rows.append(row)
-                tf.append(count)
-        order = np.argsort(np.array(terms, np.int64), kind="stable")  # stable: rows stay ascending
-        counts = np.bincount(np.array(terms, np.int64), minlength=len(vocabulary))
-        return cls(
-            vocabulary=vocabulary,
-            starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            rows=np.array(rows, np.int64)[order],
-            tf=np.array(tf, float)[order],
-            lengths=np.array([len(text) for text in texts], float),
-        )
+    @cached_property
+    def inverted(self) -> Inverted:
+        if self.folder is None:
+            return self._built()
+        # The chunks belong to the folder's name: it is replaced whole when they change.
+        name = hashlib.sha256(repr(self.tokenizer).encode()).hexdigest()[:8]
+        path = self.folder / f"words-{name}.npz"
+        try:
+            kept = Inverted.load(path)
+            if len(kept.lengths) == len(self.chunks):
+                return kept
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            pass  # none yet, or not whole
+        built = self._built()
+        with contextlib.suppress(OSError):  # a folder that may only be read still serves
+            built.save(path)
+        return built
 
-    def postings(self, position: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        at = slice(self.starts[position], self.starts[position + 1])
-        return self.rows[at], self.tf[at]
+    def _built(self) -> Inverted:
+        return Inverted.build(self.tokenizer(chunk.indexed_text) for chunk in self.chunks)

@@ -6,30 +6,44 @@ function button(words, act, attributes = {}) {
   return element("button", { type: "button", ...attributes, onclick: act }, words);
 }
 
-// Native range inputs: labelled, in reach of the keyboard, with their value shown.
+// A knob is a slider, a list to choose from, or a box for text that acts on Enter.
+function knobInput(knob, attributes, turned) {
+  if (knob.choices) {
+    const options = knob.choices.map((choice) => element("option", { value: choice }, choice));
+    const input = element("select", { ...attributes, onchange: () => turned(input.value) }, ...options);
+    return input;
+  }
+  const kind = knob.text
+    ? { type: "text", onchange: () => turned(input.value) }
+    : {
+        type: "range",
+        min: knob.min,
+        max: knob.max,
+        step: knob.step ?? 1,
+        oninput: () => turned(Number(input.value)),
+      };
+  const input = element("input", { ...attributes, ...kind });
+  return input;
+}
+
 function knobRow(model, put) {
   let waiting;
   let pending = {}; // turned, not yet sent
   const settings = () => model.get("settings") ?? {};
   const knobs = model.get("knobs").map((knob) => {
     const id = `rl-${crypto.getRandomValues(new Uint32Array(1))[0]}`;
-    const shown = element("output", { for: id });
-    const input = element("input", {
-      type: "range",
-      id,
-      min: knob.min,
-      max: knob.max,
-      step: 1,
-      "aria-describedby": `${id}-help`,
-      oninput: () => {
-        shown.textContent = input.value;
-        pending[knob.name] = Number(input.value);
-        clearTimeout(waiting);
-        waiting = setTimeout(send, PATIENCE);
-      },
+    const slides = !knob.choices && !knob.text;
+    const shown = element("output", { for: id, hidden: !slides });
+    const described = knob.help ? { "aria-describedby": `${id}-help` } : {};
+    const input = knobInput(knob, { id, ...described }, (value) => {
+      shown.textContent = input.value;
+      pending[knob.name] = value;
+      clearTimeout(waiting);
+      waiting = setTimeout(send, PATIENCE);
     });
     const sync = () => {
       if (knob.name in pending) return; // the reader is still moving it
+      if (knob.text && document.activeElement === input) return;
       input.value = settings()[knob.name] ?? knob.value;
       shown.textContent = input.value;
     };
@@ -38,11 +52,11 @@ function knobRow(model, put) {
       sync,
       node: element(
         "div",
-        { class: "rl-knob" },
+        { class: knob.text ? "rl-knob rl-knob-text" : "rl-knob" },
         element("label", { for: id }, knob.label),
         shown,
         input,
-        element("small", { id: `${id}-help` }, knob.help),
+        ...(knob.help ? [element("small", { id: `${id}-help` }, knob.help)] : []),
       ),
     };
   });

@@ -6,37 +6,33 @@ minutes to build the first time and is kept in the cache folder.
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 from chunkers import chunkers, reindexing
+from collected import SCIFACT, scifact
 from rich.console import Console
 from rich.table import Table
 from tqdm.auto import tqdm
 
 from raglab.evaluate.evidence import found
-from raglab.evaluate.metrics import mean, ndcg, recall
-from raglab.ingest.cache import cache_folder
-from raglab.ingest.chunk import WholeDocument
-from raglab.ingest.corpus import read_beir
-from raglab.ingest.embed import SentenceEncoder, unit
+from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
-from raglab.ingest.manifest import fingerprint
-from raglab.lab import corpus_index, default_encoder, golden_questions, open_lab
+from raglab.lab import (
+    corpus_index,
+    default_encoder,
+    golden_questions,
+    open_lab,
+    preset_pipeline,
+)
 from raglab.pipeline import Pipeline
-from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
-from raglab.retrieve.rerank import LateInteraction
 from raglab.retrieve.sparse import BM25
-from raglab.retrieve.tokens import Tokenizer
-from raglab.types import Query, Ranking, Readable
+from raglab.types import Ranking, Readable
 
 CONSOLE = Console(width=110, highlight=False)
 STAGES = ("dense", "sparse", "fused", "reranked")
@@ -111,76 +107,50 @@ def handbook(pipeline: Pipeline) -> None:
     CONSOLE.print(refusals)
 
 
-def float16(pipeline: Pipeline) -> None:
-    """What storing token vectors in half the bytes does to the reranked order."""
-    reranker = pipeline.reranker
-    assert isinstance(reranker, LateInteraction)
-    index, encoder = reranker.index, SentenceEncoder()
-    exact = []
-    for chunk in tqdm(index.chunks, desc="float32 token vectors", unit="chunk"):
-        (row,) = encoder._network.encode([chunk.indexed_text], output_value=None)
-        exact.append(
-            unit(row["token_embeddings"].numpy()[1 : 1 + len(encoder.spans(chunk.indexed_text))])
-        )
-    whole = replace(reranker, index=replace(index, tokens=np.concatenate(exact)))
-    same, moved, questions = 0, 0.0, golden_questions()
-    for question in questions:
-        trace = pipeline.run(question.text)
-        half, full = trace.ranking("reranked"), whole.rerank(trace.query, trace.ranking("fused"))
-        same += [h.chunk for h in half[:10]] == [h.chunk for h in full[:10]]
-        scores = {hit.chunk.chunk_id: hit.score for hit in full}
-        moved = max(moved, *(abs(hit.score - scores[hit.chunk.chunk_id]) for hit in half))
-    CONSOLE.print(
-        f"float16 token vectors against float32: the first 10 are the same for {same} of "
-        f"{len(questions)} questions, and no score moves by more than {moved:.4f}"
-    )
-
-
-def scifact(folder: Path) -> None:
-    """nDCG@10 and recall@5 of each stage; each document is one chunk: title, space, text."""
-    documents, queries, qrels = read_beir(folder)
-    encoder, chunker = SentenceEncoder(), WholeDocument()
-    wanted = fingerprint(documents, chunker, encoder)
-    place = cache_folder() / "indexes" / f"scifact-{wanted[:16]}"
-    if not place.exists():
-        Index.build(documents, chunker, encoder, progress=True).save(place)
-    index = Index.load(place, expect=wanted)
-    size = sum(path.stat().st_size for path in place.iterdir()) / 2**20
-    CONSOLE.print(
-        f"\nSciFact: {index.manifest.documents} documents, {len(queries)} queries, index "
-        f"{size:.0f} MB with float16 token vectors; {index.manifest.truncated} documents run past "
-        f"the encoder's {index.manifest.limit} word pieces"
-    )
-    dense, bm25 = Dense(index, encoder), BM25(index.chunks)
-    plain = BM25(index.chunks, Tokenizer(stem=False))
-    reranker = LateInteraction(index, encoder)
-    runs: dict[str, dict[str, Sequence[str]]] = {}
-    seconds: dict[str, list[float]] = {}
-
-    def timed(name: str, query: Query, call: Callable[[], Ranking]) -> Ranking:
+def opening(encoder: SentenceEncoder) -> None:
+    """SciFact's index: its bytes on disk, the seconds to open it, and the milliseconds of a query
+    whose encoding is at hand, by stage."""
+    index, test = scifact(encoder, "test")
+    assert index.folder is not None
+    BM25.of(index).search("warm up", 1)  # writes the words beside the index, the first time
+    size = sum(path.stat().st_size for path in index.folder.iterdir()) / 2**20
+    seconds = []
+    for _ in range(5):
         began = time.perf_counter()
-        hits = call()
-        seconds.setdefault(name, []).append(time.perf_counter() - began)
-        runs.setdefault(name, {})[query.query_id] = [hit.chunk.doc_id for hit in hits]
-        return hits
+        opened = Index.load(index.folder)
+        BM25.of(opened).search("warm up", 1)
+        seconds.append(time.perf_counter() - began)
+    CONSOLE.print(
+        f"SciFact's index, {len(index.chunks)} chunks: {size:.0f} MB with token vectors and words, "
+        f"opened in {statistics.median(seconds):.2f} s (median of 5, with the first search)"
+    )
+    spent: dict[str, list[float]] = {}
+    reranked, learned = (preset_pipeline(n, index, encoder, k=100) for n in ("reranked", "learned"))
+    for query in tqdm(test.queries, desc="SciFact, by stage", unit="query"):
+        encoder.encode_query(query.text)
 
-    for query in tqdm(queries, desc="SciFact", unit="query"):
-        lists: Mapping[str, Ranking] = {
-            "dense": timed("dense", query, lambda q=query: dense.retrieve(q, 100)),
-            "sparse": timed("BM25, stems", query, lambda q=query: bm25.retrieve(q, 100)),
+        def timed(name: str, call: Callable[[], Ranking]) -> Ranking:
+            began = time.perf_counter()
+            hits = call()
+            spent.setdefault(name, []).append(1000 * (time.perf_counter() - began))
+            return hits
+
+        lists = {
+            name: timed(name, lambda r=one, q=query: r.retrieve(q, 100))
+            for name, one in reranked.retrievers.items()
         }
-        timed("BM25, whole words", query, lambda q=query: plain.retrieve(q, 100))
-        fused = timed("RRF of dense and stems", query, lambda x=lists: RRF().fuse(x))
-        for name, reranked in (
-            ("late interaction, blended", reranker),
-            ("late interaction, in place of the first stage", replace(reranker, first=0.0)),
-        ):
-            timed(name, query, lambda r=reranked, q=query, f=fused: r.rerank(q, f))
-    table = Table("run", "nDCG@10", "R@5", "ms a query")
-    for name, run in runs.items():
-        cost = 1000 * statistics.median(seconds[name])
-        scores = (mean(ndcg, run, qrels, 10), mean(recall, run, qrels, 5))
-        table.add_row(name, *(f"{score:.4f}" for score in scores), f"{cost:.1f}")
+        fused = timed("fused", lambda x=lists: RRF().fuse(x))
+        for name, pipeline in (("reranked", reranked), ("learned", learned)):
+            timed(name, lambda p=pipeline, q=query, f=fused: p.reranker.rerank(q, f))
+    whole = {
+        name: [sum(row) for row in zip(*(spent[s] for s in (*STAGES[:3], name)), strict=True)]
+        for name in ("reranked", "learned")
+    }
+    table = Table("stage", "median ms", "95th percentile")
+    for name, row in {**spent, **{f"all, {n}": row for n, row in whole.items()}}.items():
+        table.add_row(
+            name, f"{statistics.median(row):.1f}", f"{statistics.quantiles(row, n=20)[-1]:.1f}"
+        )
     CONSOLE.print(table)
 
 
@@ -189,11 +159,9 @@ if __name__ == "__main__":
     pipeline = open_lab("handbook", progress=False)
     warm_ask(pipeline)
     handbook(pipeline)
-    float16(pipeline)
     chunkers(CONSOLE)
     reindexing(CONSOLE)
-    given = os.environ.get("RAGLAB_SCIFACT")
-    if given:
-        scifact(Path(given))
+    if SCIFACT:
+        opening(SentenceEncoder())
     else:
         CONSOLE.print("\nSciFact: set RAGLAB_SCIFACT to its folder (BEIR layout) to measure it")
