@@ -15,6 +15,8 @@ from raglab.ingest.index import Index
 from raglab.lab import open_lab
 from raglab.pipeline import Pipeline
 
+collect_ignore = ["bench"]  # scripts that measure; some run in environments of their own
+
 
 @pytest.fixture(scope="session")
 def lab() -> Pipeline:
