@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from raglab.types import Part, RagLabError
+from raglab.views.axes import Axis
 from raglab.views.bars import bars, heat
 from raglab.views.panel import Drawing, Knob, Panel
-from raglab.views.plots import Axis, Mark, Point, curves, scatter, side, slopes
+from raglab.views.plots import Mark, Point, curves, scatter, side, slopes
 
 HOSTILE = "<script>alert(1)</script> \" ' & \u202e\x00 x"
 

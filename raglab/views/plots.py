@@ -7,20 +7,30 @@ Numbers are written with three digits, so equal data gives equal pictures.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from raglab.views.axes import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Axis,
+    axis,
+    drawn,
+    frame,
+    short,
+    svg,
+)
 from raglab.views.bars import INK, SOFT, bars, heat, tint
 
 __all__ = ["Mark", "Point", "bars", "curves", "heat", "scatter", "side", "slopes"]
 
-WIDTH, HEIGHT = 640, 320
-LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 46
 DASHES = ("", "7 4", "2 4", "9 3 2 3", "4 2", "1 3")
-EDGE = "var(--edge, #d5dae0)"
 Pair = tuple[float, float]
 NOTHING = Markup("")
 
@@ -46,37 +56,6 @@ class Point:
     big: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """Values to pixels, with round ticks. `log` axes hold values above 0 alone."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool = False
-
-    def at(self, value: float) -> float:
-        low, high, value = (self._scale(v) for v in (self.low, self.high, value))
-        return self.start + (self.end - self.start) * (value - low) / (high - low)
-
-    def _scale(self, value: float) -> float:
-        return math.log10(max(value, 1e-12)) if self.log else value
-
-    def ticks(self) -> list[float]:
-        if self.log:
-            first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-            tens = [10.0**power for power in range(first, last + 1)]
-            inside = [t for t in tens if self.low * 0.999 <= t <= self.high * 1.001]
-            return inside if len(inside) > 1 else [self.low, self.high]
-        step = 10 ** math.floor(math.log10((self.high - self.low) / 4))
-        step *= next(m for m in (1, 2, 5, 10) if (self.high - self.low) / (step * m) <= 5.001)
-        first = math.ceil(self.low / step - 1e-9)
-        return [
-            (first + i) * step for i in range(9) if (first + i) * step <= self.high + step / 1e6
-        ]
-
-
 def side(left: Markup, right: Markup) -> Markup:
     """Two pictures side by side; one above the other where there is no room."""
     return Markup('<div class="rl-side"><div>{}</div><div>{}</div></div>').format(left, right)
@@ -95,8 +74,8 @@ def curves(
     points = [pair for pairs in series.values() for pair in pairs] + [(m.x, m.y) for m in marks]
     if not points:
         return NOTHING
-    across = _axis([px for px, _ in points], LEFT, WIDTH - RIGHT, log_x)
-    up = _axis([py for _, py in points], HEIGHT - BOTTOM, TOP, log_y)
+    across = axis([px for px, _ in points], LEFT, WIDTH - RIGHT, log_x)
+    up = axis([py for _, py in points], HEIGHT - BOTTOM, TOP, log_y)
     lines = [
         Markup(
             '<path d="{}" fill="none" stroke="{}" stroke-width="2.5" stroke-dasharray="{}">'
@@ -106,7 +85,7 @@ def curves(
         if pairs
     ]
     dots = [_mark(mark, across, up) for mark in marks]
-    picture = _svg([*_frame(across, up, x, y), *lines, *dots], f"{y} against {x}")
+    picture = svg([*frame(across, up, x, y), *lines, *dots], f"{y} against {x}")
     return picture + (_legend(series) if len(series) > 1 else NOTHING)
 
 
@@ -114,15 +93,13 @@ def scatter(points: Sequence[Point], x: str = "", y: str = "", note: str = "") -
     """A map of points. Those with the same key elsewhere in the panel light up together."""
     if not points:
         return NOTHING
-    across = _axis([p.x for p in points], LEFT, WIDTH - RIGHT, False)
-    up = _axis([p.y for p in points], HEIGHT - BOTTOM, TOP, False)
+    across = axis([p.x for p in points], LEFT, WIDTH - RIGHT, False)
+    up = axis([p.y for p in points], HEIGHT - BOTTOM, TOP, False)
     kinds = list(dict.fromkeys(p.kind for p in points))
     drawn = [
         _point(p, kinds.index(p.kind), across, up) for p in sorted(points, key=lambda p: p.big)
     ]
-    picture = _svg(
-        [*_frame(across, up, x, y, ticks=bool(x or y)), *drawn], note or "a map of points"
-    )
+    picture = svg([*frame(across, up, x, y, ticks=bool(x or y)), *drawn], note or "a map of points")
     legend = _legend(kinds, shapes=True) if len(kinds) > 1 else NOTHING
     return picture + legend + (Markup("<p>{}</p>").format(note) if note else NOTHING)
 
@@ -161,7 +138,7 @@ def slopes(before: Sequence[str], after: Sequence[str], marked: Iterable[str] = 
         _ranked(name, rank, 396, "start", starred, name in old) for rank, name in enumerate(after)
     ]
     moves = sum(place[name] != rank for name, rank in old.items() if name in place)
-    return _svg(lines + names, f"{moves} of {rows} change rank", height)
+    return svg(lines + names, f"{moves} of {rows} change rank", height)
 
 
 def _ranked(name: str, rank: int, x: int, anchor: str, starred: set[str], stays: bool) -> Markup:
@@ -176,60 +153,8 @@ def _ranked(name: str, rank: int, x: int, anchor: str, starred: set[str], stays:
     )  # fmt: skip
 
 
-def _axis(values: Sequence[float], start: float, end: float, log: bool) -> Axis:
-    low, high = min(values), max(values)
-    if log:
-        low = max(low, 1e-9)
-        return Axis(low, high if high > low else low * 10, start, end, True)
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    room = 0.04 * (high - low)
-    return Axis(0.0 if 0 <= low < 0.2 * high else low - room, high + room, start, end)
-
-
-def _frame(across: Axis, up: Axis, x: str, y: str, ticks: bool = True) -> list[Markup]:
-    made = []
-    for tick in up.ticks() if ticks else ():
-        made.append(
-            Markup(
-                '<line x1="{0}" x2="{1}" y1="{2}" y2="{2}" stroke="{3}"></line>'
-                '<text x="{4}" y="{5}" font-size="12" text-anchor="end" fill="{6}">{7}</text>'
-            ).format(
-                LEFT,
-                WIDTH - RIGHT,
-                _n(up.at(tick)),
-                EDGE,
-                LEFT - 6,
-                _n(up.at(tick) + 4),
-                SOFT,
-                _n(tick),
-            )
-        )
-    for tick in across.ticks() if ticks else ():
-        made.append(
-            Markup(
-                '<text x="{}" y="{}" font-size="12" text-anchor="middle" fill="{}">{}</text>'
-            ).format(_n(across.at(tick)), HEIGHT - BOTTOM + 17, SOFT, _n(tick))
-        )
-    middle, half = (LEFT + WIDTH - RIGHT) / 2, (TOP + HEIGHT - BOTTOM) / 2
-    if x:
-        made.append(
-            Markup(
-                '<text x="{}" y="{}" font-size="13" text-anchor="middle" fill="{}">{}</text>'
-            ).format(_n(middle), HEIGHT - 8, INK, x)
-        )
-    if y:
-        made.append(
-            Markup(
-                '<text transform="translate(13 {}) rotate(-90)" font-size="13" '
-                'text-anchor="middle" fill="{}">{}</text>'
-            ).format(_n(half), INK, y)
-        )
-    return made
-
-
 def _path(pairs: Sequence[Pair], across: Axis, up: Axis) -> str:
-    steps = (f"{_n(across.at(px))} {_n(up.at(py))}" for px, py in pairs)
+    steps = (f"{short(across.at(px))} {short(up.at(py))}" for px, py in pairs)
     return "M " + " L ".join(steps)
 
 
@@ -242,9 +167,10 @@ def _mark(mark: Mark, across: Axis, up: Axis) -> Markup:
         '</circle><text x="{}" y="{}" font-size="13" font-weight="600" text-anchor="{}" '
         'paint-order="stroke" stroke="var(--ground, #fff)" stroke-width="4" fill="{}">{}</text>'
     ).format(
-        _n(px), _n(py), INK, _n(px + (-10 if left else 10)), _n(py + (-8 if above else 18)),
-        "end" if left else "start", INK, mark.label,
-    )  # fmt: skip
+        *(short(px), short(py), INK),
+        *(short(px + (-10 if left else 10)), short(py + (-8 if above else 18))),
+        *("end" if left else "start", INK, mark.label),
+    )
 
 
 SHAPES = ("circle", "square", "diamond", "triangle", "cross", "ring")
@@ -252,18 +178,22 @@ SHAPES = ("circle", "square", "diamond", "triangle", "cross", "ring")
 
 def _shape(n: int, x: float, y: float, r: float) -> str:
     """A path for the n-th kind: colour alone would not tell kinds apart."""
+    tall, thin = 1.3 * r, r / 2
+    right, left = ("h", thin), ("h", -thin)
+    down, up = ("v", thin), ("v", -thin)
+    half = ("a", r, r, "0 1 0")
     return {
-        "circle": f"M {_n(x - r)} {_n(y)} a {_n(r)} {_n(r)} 0 1 0 {_n(2 * r)} 0 "
-        f"a {_n(r)} {_n(r)} 0 1 0 {_n(-2 * r)} 0",
-        "square": f"M {_n(x - r)} {_n(y - r)} h {_n(2 * r)} v {_n(2 * r)} h {_n(-2 * r)} z",
-        "diamond": f"M {_n(x)} {_n(y - 1.3 * r)} l {_n(1.3 * r)} {_n(1.3 * r)} "
-        f"l {_n(-1.3 * r)} {_n(1.3 * r)} l {_n(-1.3 * r)} {_n(-1.3 * r)} z",
-        "triangle": f"M {_n(x)} {_n(y - 1.2 * r)} l {_n(1.2 * r)} {_n(2.2 * r)} h {_n(-2.4 * r)} z",
-        "cross": f"M {_n(x - r)} {_n(y - r / 2)} h {_n(r / 2)} v {_n(-r / 2)} h {_n(r)} "
-        f"v {_n(r / 2)} h {_n(r / 2)} v {_n(r)} h {_n(-r / 2)} v {_n(r / 2)} h {_n(-r)} "
-        f"v {_n(-r / 2)} h {_n(-r / 2)} z",
-        "ring": f"M {_n(x - r)} {_n(y - r)} L {_n(x + r)} {_n(y + r)} "
-        f"M {_n(x + r)} {_n(y - r)} L {_n(x - r)} {_n(y + r)}",
+        "circle": drawn("M", x - r, y, *half, 2 * r, "0", *half, -2 * r, "0"),
+        "square": drawn("M", x - r, y - r, "h", 2 * r, "v", 2 * r, "h", -2 * r, "z"),
+        "diamond": drawn(
+            "M", x, y - tall, "l", tall, tall, "l", -tall, tall, "l", -tall, -tall, "z"
+        ),
+        "triangle": drawn("M", x, y - 1.2 * r, "l", 1.2 * r, 2.2 * r, "h", -2.4 * r, "z"),
+        "cross": drawn(
+            *("M", x - r, y - thin, *right, *up, "h", r, *down, *right, "v", r),
+            *(*left, *down, "h", -r, *up, *left, "z"),
+        ),
+        "ring": drawn("M", x - r, y - r, "L", x + r, y + r, "M", x + r, y - r, "L", x - r, y + r),
     }[SHAPES[n % len(SHAPES)]]
 
 
@@ -283,7 +213,7 @@ def _point(point: Point, kind: int, across: Axis, up: Axis) -> Markup:
         '<text data-key="{}" x="{}" y="{}" font-size="12" text-anchor="{}" '
         'paint-order="stroke" stroke="var(--ground, #fff)" stroke-width="3" fill="{}">{}</text>'
     ).format(
-        point.key, _n(px + (-9 if left else 9)), _n(py + 4), "end" if left else "start", INK,
+        point.key, short(px + (-9 if left else 9)), short(py + 4), "end" if left else "start", INK,
         point.label if len(point.label) <= 34 else point.label[:33] + "…",
     )  # fmt: skip
 
@@ -308,20 +238,3 @@ def _legend(names: Iterable[str], *, shapes: bool = False) -> Markup:
         for n, name in enumerate(names)
     )
     return Markup("<p>{}</p>").format(entries)
-
-
-def _svg(content: Iterable[Markup], label: str, height: int = HEIGHT) -> Markup:
-    return Markup(
-        '<svg role="img" aria-label="{}" viewBox="0 0 {} {}" font-family="system-ui, sans-serif">'
-        "{}</svg>"
-    ).format(label, WIDTH, height, Markup("").join(content))
-
-
-def _n(value: float) -> str:
-    """
-    >>> _n(0.30000000000000004), _n(120.0), _n(1234567.0)
-    ('0.3', '120', '1234567')
-    """
-    if value and abs(value) < 0.001:
-        return f"{value:.1e}"
-    return f"{round(value, 3):g}" if abs(value) < 100_000 else f"{value:.0f}"

@@ -4,8 +4,7 @@
 
 The index keeps its vectors in a SimpleVectorStore by default.  FAISS is the documented faster way,
 and has its own line; with inner products, for the fusion takes a higher score for a better one.
-By default its retrievers run in an event loop, which hands the encoder to another thread.  Nothing
-here waits for a network, and without the loop a query takes less long: it is left out.
+Its retrievers run in an event loop, as they do by default; without one they are no faster.
 
 By hand: PYTHON tests/bench/peers/llamaindex_fusion.py FOLDER OUT.json, PYTHON of its environment.
 """
@@ -52,7 +51,6 @@ def contenders(work: Work) -> Iterable[Contender]:
             mode="reciprocal_rerank",
             num_queries=1,
             similarity_top_k=k,
-            use_async=False,
         )
 
         def ids(query: str | QueryBundle, both=both) -> list[str]:
