@@ -120,4 +120,4 @@ def train(
         )
     model = LogisticRegression(C=c, max_iter=1000)
     model.fit(np.concatenate(rows), np.concatenate(labels), np.concatenate(counts))
-    return Weights(tuple(round(float(w), 4) for w in model.coef_[0]), trained_on)
+    return Weights(tuple(round(float(w), 3) for w in model.coef_[0]), trained_on)

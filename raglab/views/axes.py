@@ -27,7 +27,8 @@ class Axis:
 
     def at(self, value: float) -> float:
         low, high, value = (self._scale(v) for v in (self.low, self.high, value))
-        return self.start + (self.end - self.start) * (value - low) / (high - low)
+        # A tenth of a pixel: the last digits of a model's numbers differ from machine to machine.
+        return round(self.start + (self.end - self.start) * (value - low) / (high - low), 1)
 
     def _scale(self, value: float) -> float:
         return math.log10(max(value, 1e-12)) if self.log else value

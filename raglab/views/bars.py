@@ -64,13 +64,13 @@ def _row(
     return Markup(
         '<tr data-key="{}"><th scope="row" style="width:30%;font-weight:500">{}</th>'
         '<td style="width:60%"><div role="img" aria-label="{}" style="display:flex;height:16px;'
-        'padding-left:{:.3f}%">{}</div></td><td>{:.4g}</td></tr>'
+        'padding-left:{:.1f}%">{}</div></td><td>{:.4g}</td></tr>'
     ).format(key, label, said, 100 * (least - below) / room, segments, sum(p.value for p in parts))
 
 
 def _segment(part: Part, n: int, room: float) -> Markup:
     return Markup(
-        '<span data-key="part: {}" title="{} {:+.4g}" style="flex:none;height:16px;width:{:.3f}%;'
+        '<span data-key="part: {}" title="{} {:+.3g}" style="flex:none;height:16px;width:{:.1f}%;'
         'background:{};border-right:1px solid var(--ground, #fff);{}"></span>'
     ).format(
         part.name, part.name, part.value, 100 * abs(part.value) / room, _fill(n),
