@@ -24,7 +24,7 @@ from raglab.retrieve.postings import Inverted
 from raglab.retrieve.ranking import top
 from raglab.retrieve.sparse import BM25
 from raglab.retrieve.tokens import SPLITS, Tokenizer, stop_words
-from raglab.types import Chunk, Query, RagLabError
+from raglab.types import Chunk, Query, RagLabError, Readable
 from raglab.views.sparseview import bars_panel, idf_panel, length_panel, saturation_panel
 
 SCIFACT = os.environ.get("RAGLAB_SCIFACT", "")  # a BEIR folder
@@ -368,6 +368,17 @@ def test_the_bars_panel_shows_the_sum_and_the_postings() -> None:
     panel.turn(query="nowhere")
     assert panel.words == "No chunk holds these words."
     assert "stands in 0 of 4 chunks" in panel.html
+
+
+def test_the_bars_panel_names_no_chunk_that_may_not_be_read() -> None:
+    secret = chunk("secret#0", "refund refund form", groups=("hr",))
+    bm25 = BM25((secret, *chunks("refund form", "form")))
+    panel = bars_panel(lambda variant, k1, b: bm25, VARIANTS, "refund", allowed=Readable())
+    assert panel.words.startswith("First is d#0")
+    assert "stands in 2 of 3 chunks" in panel.html
+    assert "1 more" in panel.html
+    for query in ("refund form", "form", "secret"):
+        assert "secret#0" not in panel.turn(query=query).html + panel.words
 
 
 def test_hostile_queries_and_chunks_stay_text() -> None:

@@ -157,24 +157,25 @@ def bars_panel(
     query: str,
     k1: float = 1.5,
     b: float = 0.75,
+    allowed: Allowed | None = None,
 ) -> Panel:
     """The first chunks as bars stacked from the query's words, and each word's posting list.
 
-    `searcher(variant, k1, b)` gives the retriever.
+    `searcher(variant, k1, b)` gives the retriever; `allowed` says which chunks may be shown.
     """
     return Panel(
         "A score is a sum",
-        lambda query, variant, k1, b: bars_drawing(searcher(variant, k1, b), query),
+        lambda query, variant, k1, b: bars_drawing(searcher(variant, k1, b), query, allowed),
         (Knob("query", "Query", query), *_knobs(tuple(variants), k1, b)),
     )
 
 
-def bars_drawing(searcher: Searcher, query: str) -> Drawing:
+def bars_drawing(searcher: Searcher, query: str, allowed: Allowed | None = None) -> Drawing:
     """The first chunks for the query, and behind each of its words the chunks that hold it."""
-    hits = searcher.retrieve(Query("q", query), SHOWN)
+    hits = searcher.retrieve(Query("q", query), SHOWN, allowed)
     words = dict(reversed([*searcher.tokenizer.terms(query)]))  # term -> its first word
     lists = Markup("").join(
-        _posting_list(searcher, term, word) for term, word in reversed(words.items())
+        _posting_list(searcher, term, word, allowed) for term, word in reversed(words.items())
     )
     if not hits:
         return Drawing(Markup("<p>No hit.</p>{}").format(lists), "No chunk holds these words.")
@@ -189,15 +190,19 @@ def bars_drawing(searcher: Searcher, query: str) -> Drawing:
     return Drawing(picture + lists, f"First is {first.chunk.chunk_id}: {first.score:.2f} = {said}.")
 
 
-def _posting_list(searcher: Searcher, term: str, word: str) -> Markup:
-    posted = searcher.posted(term)
+def _posting_list(
+    searcher: Searcher, term: str, word: str, allowed: Allowed | None = None
+) -> Markup:
+    posted = searcher.posted(term)  # the counts are of the corpus; only readable chunks are named
+    chunks = ((searcher.chunks[row], times) for row, times in posted.items())
+    shown = [(one, times) for one, times in chunks if allowed is None or allowed(one)][:SHOWN]
     rows = Markup("").join(
         Markup('<tr data-key="{0}"><th scope="row">{0}</th><td>{1}</td></tr>').format(
-            searcher.chunks[row].chunk_id, times
+            one.chunk_id, times
         )
-        for row, times in list(posted.items())[:SHOWN]
+        for one, times in shown
     )
-    more = f"{len(posted) - SHOWN} more" if len(posted) > SHOWN else ""
+    more = f"{len(posted) - len(shown)} more" if len(posted) > len(shown) else ""
     return Markup(
         '<details data-key="part: {}"><summary>{}: the term {} stands in {} of {}, '
         'idf {:.2f}</summary><table><thead><tr><th scope="col">chunk</th><th scope="col">tf</th>'
