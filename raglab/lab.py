@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import platform
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from inspect import signature
 from pathlib import Path
 
 from raglab.answer.assemble import BudgetAssembler
@@ -37,6 +38,7 @@ from raglab.retrieve.rewrite import MultiQuery, PassThrough
 from raglab.retrieve.signals import Signals
 from raglab.retrieve.sparse import BM25
 from raglab.retrieve.unchanged import Unchanged
+from raglab.spares import spare_parts
 from raglab.types import (
     LLM,
     Chunker,
@@ -54,6 +56,7 @@ PYTHON = "python"  # the language reference that comes with Python itself
 DATA = Path(__file__).resolve().parent.parent / "data"
 PRESETS = ("dense", "sparse", "hybrid", "reranked", "learned")
 DEFAULT_PRESET = "reranked"
+SIZE = 200  # word pieces a chunk: chosen on the handbook's dev questions
 
 
 def open_lab(
@@ -65,6 +68,7 @@ def open_lab(
     multi_query: bool = False,
     k: int = 20,
     keep: int = 8,
+    chunk_size: int = SIZE,
     rebuild: bool = False,
     progress: bool = True,
 ) -> Pipeline:
@@ -75,22 +79,56 @@ def open_lab(
     llm: answers with this model, `ClaudeLLM()` for one, in place of repeating sentences.
     k: hits that each retriever returns; keep: hits that survive the rerank.
     multi_query: also searches with other wordings, by `llm`, or offline from kept replies.
+    chunk_size: word pieces that a chunk holds at most; each size has an index of its own.
     """
     check_preset(preset)
     embedder = default_encoder()
-    index = corpus_index(corpus, embedder, rebuild=rebuild, progress=progress)
+    index = corpus_index(
+        corpus, embedder, chunk_size=chunk_size, rebuild=rebuild, progress=progress
+    )
     pipeline = preset_pipeline(preset, index, embedder, k=k, keep=keep)
     # The first query pays for loading the weights and inverting the index. It is paid here, so
     # that the milliseconds of a trace are the stages' own.
     embedder.encode_query("warm up")  # the answer asks for the encoder, whatever searches
     for retriever in pipeline.retrievers.values():
         retriever.retrieve(Query("warm", "warm up"), 1)
-    return replace(
+    pipeline = replace(
         pipeline,
         rewriter=MultiQuery(llm or ReplayLLM(DATA / "replies")) if multi_query else PassThrough(),
         generator=PromptedGenerator(llm) if llm else pipeline.generator,
         allowed=Readable(tuple(groups)),
     )
+
+    @lru_cache
+    def resized(size: int) -> Pipeline:
+        return open_lab(
+            corpus, preset=preset, groups=groups, llm=llm, multi_query=multi_query, k=k,
+            keep=keep, chunk_size=size, progress=progress,
+        )  # fmt: skip
+
+    given = {"preset": preset, "groups": tuple(groups), "multi_query": multi_query}
+    given |= {"k": k, "keep": keep, "chunk_size": chunk_size}
+    kit = spare_parts(
+        pipeline,
+        opened=_written(corpus, given, llm),
+        size=chunk_size,
+        resized=resized,
+        index=index,
+        embedder=embedder,
+        bm25=_bm25(index),
+        weights=shipped_weights,
+        llm=llm or ReplayLLM(DATA / "replies"),
+    )
+    return replace(pipeline, kit=kit)
+
+
+def _written(corpus: str | Path, given: Mapping[str, object], llm: LLM | None) -> str:
+    """`open_lab` as a reader would write it: what is as usual is left out."""
+    usual = {name: parameter.default for name, parameter in signature(open_lab).parameters.items()}
+    said = [repr(str(corpus)).replace("'", '"')]
+    said += [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
+    said += ["llm=llm"] if llm else []
+    return f"raglab.open_lab({', '.join(said)})"
 
 
 def preset_pipeline(
@@ -145,25 +183,29 @@ def default_encoder() -> SentenceEncoder:
     return SentenceEncoder(cache=cache_folder() / "encodings.sqlite3")
 
 
-def default_chunker(embedder: Embedder) -> Chunker:
-    """Recursive chunks under their headings: chosen on the handbook's dev questions."""
-    return Contextual(Recursive(embedder.spans), FromHeadings())
+def default_chunker(embedder: Embedder, size: int = SIZE) -> Chunker:
+    """Recursive chunks under their headings: chosen on the handbook's dev questions. Neighbours
+    share a fifth of their size."""
+    return Contextual(Recursive(embedder.spans, size, size // 5), FromHeadings())
 
 
 def corpus_index(
     corpus: str | Path,
     embedder: SentenceEncoder,
     *,
+    chunk_size: int = SIZE,
     rebuild: bool = False,
     progress: bool = True,
     say: Say = lambda _: None,
 ) -> Index:
-    """The index of a corpus under the default chunker, kept in the user's cache folder."""
+    """The index of a corpus under the default chunker, kept in the user's cache folder. Chunks of
+    another size have a folder of their own."""
     documents = read_corpus(corpus, progress=progress)
+    name = store_name(corpus)
     return open_index(
         documents,
-        store_name(corpus),
-        default_chunker(embedder),
+        name if chunk_size == SIZE else f"{name}-in-{chunk_size}",
+        default_chunker(embedder, chunk_size),
         embedder,
         rebuild=rebuild,
         progress=progress,

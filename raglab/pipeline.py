@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from raglab.kit import Kit
 from raglab.recorder import Memo, Recorder
 from raglab.trace import Trace
 from raglab.types import (
@@ -38,6 +39,7 @@ class Pipeline:
     k: int = 20  # hits that each retriever returns
     allowed: Allowed | None = None  # what this reader may see
     memo: Memo = field(default_factory=Memo, repr=False, compare=False)
+    kit: Kit | None = field(default=None, repr=False, compare=False)  # its spare parts
 
     def __post_init__(self) -> None:
         if self.k < 1:

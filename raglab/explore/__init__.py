@@ -1,0 +1,1 @@
+"""Playing with a pipeline: its dials, and one question asked again and again."""
