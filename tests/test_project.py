@@ -194,10 +194,19 @@ def test_ingest_knows_nothing_of_what_comes_after() -> None:
 
 
 def test_views_know_what_was_recorded_and_nothing_else() -> None:
-    known = ("raglab.types", "raglab.trace", "raglab.files", "raglab.views")
+    known = ("raglab.types", "raglab.trace", "raglab.files", "raglab.prices", "raglab.views")
+    # The Explorer is the one view that is bound to a live pipeline: it may turn and ask it.
+    bound = (*known, "raglab.explore", "raglab.learn", "raglab.pipeline", "raglab.kit")
     for name, modules in under("views/"):
         ours = within(modules, "raglab") - {"raglab"}
-        assert ours == within(ours, *known), name
+        live = name.startswith("views/explorer")
+        assert ours == within(ours, *(bound if live else known)), name
+
+
+def test_what_plays_with_a_pipeline_draws_nothing() -> None:
+    for folder in ("explore/", "learn/"):
+        for name, modules in under(folder):
+            assert not within(modules, "raglab.views", "raglab.lab"), name
 
 
 def test_the_pipeline_knows_no_concrete_stage() -> None:

@@ -9,11 +9,14 @@ chunk in it and returned one without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
+from raglab.prices import Price
 from raglab.trace import Step, Trace
 from raglab.types import Answer, Chunk, Context, Hit, Query, Ranking
+from raglab.views.costs import called, cost, short
+from raglab.views.words import words_of
 
 Model = dict[str, Any]
 
@@ -29,12 +32,24 @@ COUNTED = {"retrieve": "hits", "fuse": "fused", "rerank": "reranked", "assemble"
 LONGEST_TEXT = 2000  # characters of a chunk that a picture carries
 
 
-def flow_model(trace: Trace, evidence: Collection[str] = ()) -> Model:
-    """What the pictures draw, as plain data. `evidence` names the chunks that hold the answer."""
+def flow_model(
+    trace: Trace,
+    evidence: Collection[str] = (),
+    *,
+    count: Callable[[str], int] | None = None,
+    price: Price | None = None,
+    hidden: Mapping[str, str] | None = None,
+) -> Model:
+    """What the pictures draw, as plain data.
+
+    evidence: the chunks that hold the answer; hidden: those of them that this reader may not see,
+    with the reason.  With `count` each list says how many tokens its chunks hold, and with `price`
+    what it would cost to send them all to a language model.
+    """
     places = _places(trace)
     names: dict[str, int] = {}  # a part's name is written once; rows name it by number
     columns = [
-        _column(step, places, names)
+        _column(step, places, names) | cost(step, count, price)
         for step in trace.steps
         if step.stage not in ("rewrite", "generate")
     ]
@@ -47,15 +62,19 @@ def flow_model(trace: Trace, evidence: Collection[str] = ()) -> Model:
         "queries": [{"text": query.text, "origin": query.origin} for query in _queries(trace)],
         "columns": columns,
         "names": list(names),
+        "words": words_of(trace.query.text, list(names)),
         "chunks": [
             _card(chunks[chunk_id], fates[chunk_id], _marks(chunk_id, evidence, cited))
             for chunk_id in sorted(chunks, key=lambda key: _furthest_first(key, fates, columns))
         ],
         "answer": answer,
-        "verdict": [_verdict(chunk_id, fates, cited) for chunk_id in evidence],
+        "verdict": [_verdict(chunk_id, fates, cited, hidden or {}) for chunk_id in evidence],
         "stages": [],
     }
-    model["stages"] = _stages(trace, places, model)
+    model["stages"] = [
+        stage | called(trace.stage(stage["stage"]), count, price)
+        for stage in _stages(trace, places, model)
+    ]
     return model
 
 
@@ -100,8 +119,8 @@ def _column(step: Step, places: Mapping[str, int], names: dict[str, int]) -> Mod
 def _row(hit: Hit, rank: int, names: dict[str, int]) -> list[Any]:
     parts: list[float] = []
     for part in hit.parts:
-        parts += [names.setdefault(part.name, len(names)), _short(part.value)]
-    return [hit.chunk.chunk_id, rank, _short(hit.score), parts]
+        parts += [names.setdefault(part.name, len(names)), short(part.value)]
+    return [hit.chunk.chunk_id, rank, short(hit.score), parts]
 
 
 def _hits(step: Step) -> Ranking:
@@ -116,11 +135,6 @@ def _counted(stage: str, count: int) -> str:
 
 def _time(step: Step) -> Model:
     return {"ms": float(f"{step.seconds * 1000:.3g}"), "reused": step.reused}
-
-
-def _short(value: float) -> float:
-    """Six significant digits: more than a picture shows, a third of the bytes."""
-    return float(f"{value:.6g}")
 
 
 # -- chunks and what became of them --------------------------------------------------------------
@@ -208,9 +222,16 @@ def _furthest_first(
     return -reached, ranks[-1] if ranks else 0, chunk_id
 
 
-def _verdict(chunk_id: str, fates: Mapping[str, Model], cited: Collection[str]) -> str:
+def _verdict(
+    chunk_id: str,
+    fates: Mapping[str, Model],
+    cited: Collection[str],
+    hidden: Mapping[str, str],
+) -> str:
     """The sentence that the workbook is about: where the chunk that holds the answer ended."""
     fate = fates.get(chunk_id)
+    if fate is None and chunk_id in hidden:
+        return f"{chunk_id} was not searched: {hidden[chunk_id]}."
     if fate is None:
         return f"{chunk_id} was never retrieved: it is in no list."
     if fate["kind"] == "kept":
