@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from raglab.prices import Price
 from raglab.types import Chunk
 
 if TYPE_CHECKING:
@@ -33,3 +34,4 @@ class Kit:
     """A chunk size, in words -> what makes the same pipeline over chunks of that size."""
     presets: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """A name -> settings of dials that belong together."""
+    price: Price | None = None  # of the language model that prices are told for

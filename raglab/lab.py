@@ -28,8 +28,9 @@ from raglab.ingest.load import left_out, load_folder
 from raglab.ingest.recursive import Recursive
 from raglab.ingest.semantic import Semantic
 from raglab.ingest.store import Say, open_index
-from raglab.llm import ReplayLLM
+from raglab.llm import DEFAULT_MODEL, ClaudeLLM, ReplayLLM
 from raglab.pipeline import Pipeline
+from raglab.prices import Price, read_price
 from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.learned import Learned, Weights
@@ -118,8 +119,18 @@ def open_lab(
         bm25=_bm25(index),
         weights=shipped_weights,
         llm=llm or ReplayLLM(DATA / "replies"),
+        price=_price(llm),
     )
     return replace(pipeline, kit=kit)
+
+
+def _price(llm: LLM | None) -> Price | None:
+    """The price of the model that answers, or of the usual one; None where the table has no row."""
+    model = llm.model if isinstance(llm, ClaudeLLM) else DEFAULT_MODEL
+    try:
+        return read_price(DATA / "prices.json", model)
+    except RagLabError:
+        return None
 
 
 def _written(corpus: str | Path, given: Mapping[str, object], llm: LLM | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from raglab.ingest.index import Index
 from raglab.kit import Kit
 from raglab.pipeline import Pipeline
+from raglab.prices import Price
 from raglab.retrieve.chain import Chain
 from raglab.retrieve.dense import Dense
 from raglab.retrieve.diverse import MMR
@@ -20,7 +21,7 @@ from raglab.retrieve.fuse import RRF
 from raglab.retrieve.fuse_scores import CombMNZ, CombSUM, Convex
 from raglab.retrieve.learned import Learned, Weights
 from raglab.retrieve.rerank import LateInteraction
-from raglab.retrieve.rewrite import Decompose, HyDE, MultiQuery, PassThrough, StepBack
+from raglab.retrieve.rewrite import Decompose, HyDE, MultiQuery, PassThrough, StepBack, WithHistory
 from raglab.retrieve.signals import Signals
 from raglab.retrieve.sparse import BM25
 from raglab.retrieve.unchanged import Unchanged
@@ -46,6 +47,7 @@ def spare_parts(
     bm25: BM25,
     weights: Callable[[], Weights],
     llm: LLM,
+    price: Price | None,
 ) -> Kit:
     """The kit of a pipeline over `index`. `resized` opens the same over chunks of another size."""
     dense = Dense(index, embedder)
@@ -57,6 +59,7 @@ def spare_parts(
     stages: dict[str, dict[str, Callable[[], Any]]] = {
         "rewriter": {
             "as typed": PassThrough,
+            "with the turns before": WithHistory,
             "multi-query": lambda: MultiQuery(llm),
             "step back": lambda: StepBack(llm),
             "decompose": lambda: Decompose(llm),
@@ -90,6 +93,7 @@ def spare_parts(
         chosen={**chosen, "chunk_size": str(size)},
         sizes=sizes,
         presets=PRESETS,
+        price=price,
     )
 
 

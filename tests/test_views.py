@@ -17,7 +17,6 @@ from raglab.trace import Trace
 from raglab.types import Hit, Part, RagLabError
 from raglab.views import (
     Flow,
-    explore,
     export_html,
     flow_model,
     flow_svg,
@@ -25,9 +24,9 @@ from raglab.views import (
     ranking_table,
     trace_table,
 )
+from raglab.views.changes import changes
 from raglab.views.charts import PLOTLY_CONFIG
 from raglab.views.flow import STYLE
-from raglab.views.panels import changes
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>"
 
@@ -350,74 +349,6 @@ class NoFuser:
 
     def run(self, query: str) -> Trace:
         return a_trace(self.k)
-
-
-def test_the_knobs_show_the_pipelines_present_values():
-    flow = explore(FakePipeline(fuser=FakeFuser(k=300), k=12), "a question")
-    assert flow.settings == {"k": 12, "rrf_k": 300, "keep": 8}
-    bounds = {knob["name"]: (knob["min"], knob["value"], knob["max"]) for knob in flow.knobs}
-    assert bounds == {"k": (5, 12, 50), "rrf_k": (1, 300, 300), "keep": (1, 8, 20)}
-    assert all(knob["label"] and knob["help"] for knob in flow.knobs)
-
-
-def test_a_pipeline_without_a_stage_has_no_knob_for_it():
-    flow = explore(NoFuser(), "a question")
-    assert [(knob["name"], knob["min"]) for knob in flow.knobs] == [("k", 3)]
-
-
-@pytest.mark.parametrize(("knob", "value"), [("k", 10), ("rrf_k", 5), ("keep", 4)])
-def test_turning_a_knob_runs_the_pipeline_with_it(knob, value):
-    flow = explore(FakePipeline(), "a question")
-    before = flow.data
-    flow.settings = {**flow.settings, knob: value}
-    turned = {
-        "k": FakePipeline(k=10),
-        "rrf_k": FakePipeline(fuser=FakeFuser(k=5)),
-        "keep": FakePipeline(assembler=FakeAssembler(keep=4)),
-    }[knob]
-    assert flow.data == flow_model(turned.run("a question")) != before
-    assert flow.status
-    assert flow.busy is False
-
-
-def test_asking_again_runs_the_new_query_without_the_old_ones_evidence():
-    first = FakePipeline().run("a question")
-    evidence = [first.context.kept[0].chunk.chunk_id]
-    flow = explore(FakePipeline(), "a question", evidence)
-    assert flow.data["verdict"]
-    flow.query = "another question"
-    assert flow.data["query"] == "another question"
-    assert flow.data["verdict"] == []
-    assert flow.status.startswith("A new query: dense 20")
-    flow.query = "a question"
-    assert flow.data["verdict"]
-
-
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("mend", "This did not run: Build the index first: <b>raglab index</b>"),
-        ("break", "This did not run: ZeroDivisionError: division by zero"),
-        ("  ", "The query is empty: type a question"),
-    ],
-)
-def test_what_went_wrong_is_told_and_the_picture_stays(query, said):
-    flow = explore(FakePipeline(), "a question")
-    before = flow.data
-    flow.query = query
-    assert flow.status.startswith(said)
-    assert flow.data == before
-    assert flow.busy is False
-    flow.query = "a question that runs"
-    assert flow.data["query"] == "a question that runs"
-
-
-def test_an_unknown_knob_or_a_value_that_is_no_number_is_told_too():
-    flow = explore(FakePipeline(), "a question")
-    flow.settings = {"nothing": 1}
-    assert "there is no knob 'nothing'" in flow.status
-    flow.settings = {"k": "many"}
-    assert flow.status.startswith("This did not run: ValueError")
 
 
 def test_changes_name_what_entered_and_left_the_prompt():

@@ -5,14 +5,12 @@ from raglab.views.chunkmap import ChunkMap
 from raglab.views.chunkmodel import chunk_model
 from raglab.views.figures import flow_svg, parts_figure
 from raglab.views.flow import Flow, export_html
-from raglab.views.panels import explore
 from raglab.views.tables import flow_model, ranking_table, trace_table
 
 __all__ = [
     "ChunkMap",
     "Flow",
     "chunk_model",
-    "explore",
     "export_html",
     "flow_model",
     "flow_svg",

@@ -17,11 +17,11 @@ import anywidget
 import traitlets
 
 from raglab.types import Chunk, Chunker, Document, RagLabError
+from raglab.views.changes import in_words as in_words
 from raglab.views.chunkhtml import map_html
 from raglab.views.chunkmodel import Span, Spans, chunk_model, counted, parts_of
 from raglab.views.flow import clean, joined, widget_page
 from raglab.views.model import Model
-from raglab.views.panels import in_words as in_words
 
 SIDE_BY_SIDE = 3
 KNOBS = (  # name, label, least, most

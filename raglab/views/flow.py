@@ -112,7 +112,7 @@ def widget_page(
     )
 
 
-# The page's stand-in for the widget's model: the same five verbs, no kernel behind them.
+# The page's stand-in for the widget's model: the same verbs, no kernel behind them.
 STUB = """
 const state = JSON.parse(document.getElementById("raglab-data").textContent);
 const listeners = {};
@@ -126,6 +126,7 @@ const model = {
   on: (event, act) => (listeners[event] ??= []).push(act),
   off: (event, act) => (listeners[event] = (listeners[event] ?? []).filter((one) => one !== act)),
   save_changes: () => {},
+  send: () => {},
 };
 const el = document.getElementById("raglab-flow");
 el.model = model; // in reach of the browser's console

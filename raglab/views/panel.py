@@ -18,8 +18,8 @@ import traitlets
 from markupsafe import Markup
 
 from raglab.types import RagLabError
+from raglab.views.changes import in_words
 from raglab.views.flow import clean, joined, widget_page
-from raglab.views.panels import in_words
 
 Value = int | float | str
 SCRIPTS = ("layout.js", "controls.js", "panel.js")

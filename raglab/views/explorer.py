@@ -1,0 +1,396 @@
+"""The Explorer: a live pipeline to play with.
+
+    Explorer(pipeline, questions)
+
+Ask a question, step through the stages, turn a dial and see what it changes, set a second pipeline
+beside the first, predict before you look, and ask of any chunk why it is not in the prompt.
+
+All state lives in traits, so whatever a reader does by hand can be done from Python too.  The
+drawing is the flow's; this module asks the pipeline, and passes on what it answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import traitlets
+
+from raglab.explore.dials import dials, idle
+from raglab.explore.lines import lines
+from raglab.explore.surprise import KINDS, surprise
+from raglab.explore.whynot import Wanted, WhyNot, rescuing_dials, why_not
+from raglab.explore.zoom import exact_prompt
+from raglab.files import write_whole
+from raglab.kit import Kit, Value
+from raglab.learn.predict import KnobChallenge, judge, judge_knob, order_challenge
+from raglab.learn.progress import Attempt, Progress
+from raglab.pipeline import Pipeline
+from raglab.types import Question, RagLabError
+from raglab.views.changes import changes, in_words
+from raglab.views.explorerpage import SCRIPT, STYLE, page
+from raglab.views.explorerrun import Run, ask, compared
+from raglab.views.figures import flow_svg
+from raglab.views.flow import Flow
+from raglab.views.model import Model
+
+EMPTY = "The query is empty: type a question, then press Enter."
+FIRST = "What can I ask here?"
+
+
+class Explorer(Flow):
+    """A pipeline, asked again and again. `questions` are golden ones, to choose from."""
+
+    _esm = SCRIPT
+    _css = STYLE
+
+    title = traitlets.Unicode("Explorer").tag(sync=True)
+    idle: Any = traitlets.List().tag(sync=True)  # knobs that turn nothing now
+    presets = traitlets.Dict().tag(sync=True)  # name -> whole settings
+    kinds: Any = traitlets.List().tag(sync=True)  # golden questions, by kind
+    surprises: Any = traitlets.List().tag(sync=True)
+    undoable = traitlets.Int(0).tag(sync=True)  # how many steps back there are
+    comparing = traitlets.Bool(False).tag(sync=True)
+    other = traitlets.Dict().tag(sync=True)  # the second pipeline's flow_model
+    other_settings = traitlets.Dict().tag(sync=True)
+    difference = traitlets.Unicode("").tag(sync=True)
+    predicting = traitlets.Bool(False).tag(sync=True)
+    challenges = traitlets.Dict().tag(sync=True)
+    guess = traitlets.Dict().tag(sync=True)  # {place, order}
+    reveal = traitlets.Dict().tag(sync=True)
+    score = traitlets.Unicode("").tag(sync=True)
+    knob_question = traitlets.Dict().tag(sync=True)
+    knob_guess = traitlets.Unicode("").tag(sync=True)
+    whynot = traitlets.Dict().tag(sync=True)
+    progress = traitlets.Float(0.0).tag(sync=True)  # of a search, from 0 to 1
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        questions: Sequence[Question] = (),
+        *,
+        query: str = "",
+        progress: Progress | None = None,
+    ) -> None:
+        self._opened = pipeline
+        self._questions = {question.text: question for question in questions}
+        self._kept = progress or Progress()
+        self._tries: dict[str, int] = {}  # surprise -> how often it was asked for
+        self._past: list[tuple[str, dict[str, Value]]] = []
+        self._undoing = False
+        found = dials(pipeline)
+        settings: dict[str, Value] = {dial.name: dial.value for dial in found}
+        first = query or next(iter(self._questions), FIRST)
+        self._run = ask(pipeline, settings, first, self._questions)
+        self._other: Run | None = None
+        kit = pipeline.kit or Kit()
+        super().__init__(
+            self._run.trace,
+            data=self._run.model,
+            query=first,
+            knobs=[_shown(dial) for dial in found],
+            settings=settings,
+            idle=list(idle(self._run.pipeline, pipeline)),
+            presets={name: {**settings, **preset} for name, preset in kit.presets.items()},
+            kinds=_by_kind(questions),
+            surprises=[{"name": name, "label": kind.label} for name, kind in KINDS.items()]
+            if questions
+            else [],
+            other_settings={**settings, **next(iter(kit.presets.values()), {})},
+            score=self._kept.words(),
+        )
+        self._now = (first, settings)
+        self.observe(self._ask, names=["query", "settings"])
+        self.observe(self._compare, names=["comparing", "other_settings"])
+        self.observe(self._challenge, names=["predicting"])
+        self.observe(self._judge, names=["guess"])
+        self.observe(self._judge_knob, names=["knob_guess"])
+        self.on_msg(self._heard)
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def _ask(self, change: object) -> None:
+        if not self.query.strip():
+            self.status = EMPTY
+            return
+        try:
+            with self._working():
+                run = ask(self._opened, self.settings, self.query, self._questions)
+        except Exception as error:  # whatever a stage raises is told, and the last picture stays
+            self.status = in_words(error)
+            return
+        if not self._undoing:
+            self._past.append(self._now)
+        self._now = (self.query, dict(self.settings))
+        self._show(run)
+
+    def _show(self, run: Run) -> None:
+        self._run, before = run, self.data
+        with self.hold_sync():
+            self.status = changes(before, run.model)
+            self.step = min(self.step, len(run.model["stages"]) - 1)
+            self.idle = list(idle(run.pipeline, self._opened))
+            self.undoable = len(self._past)
+            self.whynot, self.reveal = {}, {}
+            self.data = run.model
+            self._challenge()
+            if self.comparing:
+                self._compare()
+
+    def undo(self) -> None:
+        """Back to the query and settings before the last change; nothing where there is none."""
+        if not self._past:
+            self.status = "There is nothing to undo."
+            return
+        query, settings = self._past.pop()
+        self._undoing = True
+        try:
+            with self.hold_trait_notifications():
+                self.query, self.settings = query, settings
+        finally:
+            self._undoing = False
+        self.undoable = len(self._past)
+
+    def surprise(self, kind: str) -> None:
+        """Asks a golden question that has this property now, with the dials as they stand."""
+        tries = self._tries.get(kind, 0)
+        self._tries[kind] = tries + 1
+        with self._working():
+            found = surprise(
+                self._run.pipeline,
+                tuple(self._questions.values()),
+                kind,
+                seed=tries,
+                on_progress=self._tell,
+            )
+        if found.question:
+            self.query = found.question.text
+        self.status = found.said
+
+    # -- a second pipeline beside the first --------------------------------------------------------
+
+    def _compare(self, change: object = None) -> None:
+        if not self.comparing:
+            self._other = None
+            with self.hold_sync():
+                self.data, self.other, self.difference = self._run.model, {}, ""
+            return
+        try:
+            with self._working():
+                other = ask(self._opened, self.other_settings, self._now[0], self._questions)
+        except Exception as error:
+            self.status = in_words(error)
+            return
+        self._other = other
+        a, b, words = compared(self._run, other)
+        with self.hold_sync():
+            self.data, self.other, self.difference = a, b, words
+
+    # -- predict, then reveal ----------------------------------------------------------------------
+
+    def _challenge(self, change: object = None) -> None:
+        found: dict[str, Any] = {}
+        knob: dict[str, Any] = {}
+        if self.predicting:
+            heads = {card["id"]: card["heading"] or card["title"] for card in self.data["chunks"]}
+            for column in self._run.model["columns"]:
+                made = order_challenge(self._run.trace, column["name"], self._run.evidence)
+                if made and str(column["place"]) not in found:
+                    found[str(column["place"])] = {
+                        "step": made.step,
+                        "question": made.question,
+                        "chunk_ids": list(made.chunk_ids),
+                        "titles": {one: heads.get(one, "") for one in made.chunk_ids},
+                        "truth": list(made.truth),
+                        "why": made.why,
+                    }
+            if self._run.lost_evidence:
+                options = [*(d.label for d in dials(self._opened)), KnobChallenge.NONE]
+                question = (
+                    "The answer's chunk is not in the prompt. Which one knob brings it there?"
+                )
+                knob = {"question": question, "options": options}
+        with self.hold_sync():
+            self.challenges, self.knob_question, self.knob_guess = found, knob, ""
+
+    def _judge(self, change: object) -> None:
+        if not self.guess:
+            return
+        place = str(self.guess["place"])
+        column = next(c for c in self.data["columns"] if str(c["place"]) == place)
+        made = order_challenge(self._run.trace, column["name"], self._run.evidence)
+        if made is None:
+            raise RagLabError(f"there is nothing to predict at {column['name']}")
+        try:
+            judged = judge(made, tuple(self.guess["order"]))
+        except RagLabError as error:
+            self.status = in_words(error)
+            return
+        self._record("order", made.step, judged.score)
+        self.reveal = {
+            "place": place, "words": judged.words, "score": judged.score,
+            "right": judged.right, "pairs": judged.pairs,
+        }  # fmt: skip
+
+    def _judge_knob(self, change: object) -> None:
+        if not self.knob_guess:
+            return
+        found = self.why_not()
+        if found is None:
+            return
+        made = KnobChallenge(
+            self.knob_question["question"],
+            tuple(self.knob_question["options"]),
+            rescuing_dials(found),
+        )
+        judged = judge_knob(made, self.knob_guess)
+        self._record("knob", "context", judged.score)
+        self.whynot = {**self.whynot, "guess": judged.words}
+
+    def _record(self, kind: str, what: str, score: float) -> None:
+        self._kept.record(Attempt.now(kind, what, self.query, score))
+        self.score = self._kept.words()
+
+    # -- why not this one? -------------------------------------------------------------------------
+
+    def why_not(self, chunk_id: str = "") -> WhyNot | None:
+        """Which stage lost a chunk, and which one dial would have kept it; without an id, of the
+        chunks that hold the answer. The finding is in `whynot` too."""
+        run = self._run
+        if not chunk_id and not (run.question and run.question.evidence):
+            self.status = "No golden question is asked, so no chunk is known to hold the answer."
+            return None
+        wanted = Wanted.chunk(chunk_id) if chunk_id else Wanted.evidence(run.question)
+        try:
+            with self._working():
+                found = why_not(
+                    self._opened, self.settings, run.trace.query, wanted, on_progress=self._tell
+                )
+        except RagLabError as error:
+            self.status = in_words(error)
+            return None
+        self.whynot = {
+            "chunk": chunk_id,
+            "words": found.words,
+            "tried": found.tried,
+            "rescues": [
+                {
+                    "dial": one.dial, "label": one.label, "was": one.was, "value": one.value,
+                    "words": one.words,
+                }
+                for one in found.rescues
+            ],
+        }  # fmt: skip
+        return found
+
+    # -- sharing -----------------------------------------------------------------------------------
+
+    def page(self) -> str:
+        """All that is shown now, as one page that works from a file with no kernel."""
+        return page(self, self._run, self._other)
+
+    def export_html(self, path: Path | str) -> Path:
+        """Write the page."""
+        return write_whole(path, self.page())
+
+    def svg(self) -> str:
+        """The picture's last state as a standalone SVG."""
+        return flow_svg(self.data)
+
+    def code(self) -> str:
+        """The Python lines that rebuild this very pipeline and ask this query."""
+        return lines(self._opened, self.settings, self._run.trace.query)
+
+    @property
+    def trace(self) -> Any:
+        """The run that is shown, as data: `trace.save(path)`, `Trace.load(path)`."""
+        return self._run.trace
+
+    # -- what the widget's script asks for ---------------------------------------------------------
+
+    def _heard(self, widget: object, content: dict[str, Any], buffers: object) -> None:
+        acts: dict[str, Callable[[dict[str, Any]], None]] = {
+            "undo": lambda asked: self.undo(),
+            "surprise": lambda asked: self.surprise(asked["kind"]),
+            "why-not": lambda asked: self._why_not_heard(asked.get("chunk", "")),
+            "detail": self._send_detail,
+            "prompt": self._send_prompt,
+            "share": self._send_share,
+        }
+        try:
+            acts[content["do"]](content)
+        except Exception as error:
+            self.status = in_words(error)
+
+    def _why_not_heard(self, chunk_id: str) -> None:
+        self.why_not(chunk_id)
+
+    def _side(self, side: str) -> Run:
+        return self._other if side == "b" and self._other else self._run
+
+    def _send_detail(self, asked: dict[str, Any]) -> None:
+        run = self._side(asked.get("side", "a"))
+        chunk = asked["chunk"]
+        if chunk in run.chunks:
+            content = {"kind": "detail", "side": asked.get("side", "a"), "chunk": chunk}
+            self.send({**content, "run": run.number, "detail": run.detail(chunk)})
+
+    def _send_prompt(self, asked: dict[str, Any]) -> None:
+        run = self._side(asked.get("side", "a"))
+        text, note = exact_prompt(run.pipeline, run.trace)
+        self.send({"kind": "prompt", "side": asked.get("side", "a"), "text": text, "note": note})
+
+    def _send_share(self, asked: dict[str, Any]) -> None:
+        what = asked["what"]
+        if what == "code":
+            self.send({"kind": "code", "text": self.code()})
+            return
+        makers: dict[str, tuple[str, str, Callable[[], str]]] = {
+            "page": ("raglab-explorer.html", "text/html", self.page),
+            "svg": ("raglab-flow.svg", "image/svg+xml", self.svg),
+            "trace": ("raglab-trace.json", "application/json", self.trace.to_json),
+        }
+        name, kind, make = makers[what]
+        self.send({"kind": "file", "name": name, "type": kind, "text": make()})
+
+    # -- small things ------------------------------------------------------------------------------
+
+    def _tell(self, done: int, total: int) -> None:
+        self.progress = round(done / max(1, total), 2)
+
+    def _working(self) -> Any:
+        return _Working(self)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Flow(", "Explorer(", 1)
+
+
+class _Working:
+    """While it lasts the widget says that it is busy."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self.explorer = explorer
+
+    def __enter__(self) -> None:
+        self.explorer.busy = True
+
+    def __exit__(self, *raised: object) -> None:
+        self.explorer.busy, self.explorer.progress = False, 0.0
+
+
+def _shown(dial: Any) -> Model:
+    """What the widget's script needs to draw a dial."""
+    common = {"name": dial.name, "label": dial.label, "value": dial.value, "help": dial.help}
+    common |= {"stage": dial.stage}
+    if dial.choices:
+        return common | {"choices": list(dial.choices)}
+    return common | {"min": dial.low, "max": dial.high, "step": dial.step}
+
+
+def _by_kind(questions: Sequence[Question]) -> list[Model]:
+    kinds: dict[str, list[Model]] = {}
+    for question in questions:
+        one = {"id": question.query_id, "text": question.text}
+        kinds.setdefault(question.kind, []).append(one)
+    return [{"kind": kind, "questions": found} for kind, found in kinds.items()]
