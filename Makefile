@@ -11,7 +11,8 @@ PIP_INSTALL += --extra-index-url $(TORCH_INDEX)
 endif
 
 # Tests keep their caches here, and never reach for a model hub.
-TEST_ENV := HF_HUB_OFFLINE=1 RAGLAB_CACHE=$(CURDIR)/.cache PYTHONHASHSEED=0
+TEST_ENV := HF_HUB_OFFLINE=1 RAGLAB_CACHE=$(CURDIR)/.cache PYTHONHASHSEED=0 \
+  RAGLAB_PROGRESS=$(CURDIR)/.cache/progress.jsonl
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 
 .PHONY: help lab install test lint types unit notebooks browser bench execute

@@ -30,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
-FIRST = "00_first_query.ipynb"
+FIRST = "explorer.ipynb"
 
 Corpus = Annotated[str, typer.Option(help="A corpus of the workbook, or a folder of .md files.")]
 

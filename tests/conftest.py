@@ -7,6 +7,7 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("RAGLAB_CACHE", str(Path(__file__).resolve().parent.parent / ".cache"))
+os.environ["RAGLAB_PROGRESS"] = os.path.join(os.environ["RAGLAB_CACHE"], "progress-of-tests.jsonl")
 
 import pytest
 

@@ -338,7 +338,7 @@ def test_lab_opens_the_first_notebook(started: list[list[str]], tmp_path: Path) 
     assert result.exit_code == 3  # JupyterLab's own
     ((python, *rest),) = started
     assert python == sys.executable
-    assert rest[:3] == ["-m", "jupyterlab", str(tmp_path / "00_first_query.ipynb")]
+    assert rest[:3] == ["-m", "jupyterlab", str(tmp_path / cli.FIRST)]
     assert f"--ServerApp.root_dir={tmp_path}" in rest
     assert "--no-browser" not in rest
 

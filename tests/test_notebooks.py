@@ -59,7 +59,7 @@ def test_cells_are_short(code) -> None:  # type: ignore[no-untyped-def]
 def test_pictures_are_kept_for_viewers_that_run_nothing(code) -> None:  # type: ignore[no-untyped-def]
     flows = [
         output.data for cell in code for output in cell.outputs
-        if output.get("data", {}).get("text/plain", "").startswith("Flow(")
+        if output.get("data", {}).get("text/plain", "").startswith(("Flow(", "Explorer("))
     ]  # fmt: skip
     for data in flows:
         assert "image/svg+xml" in data
