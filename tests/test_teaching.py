@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from raglab.cli import app
 from raglab.evaluate.evidence import holds
 from raglab.explore.dials import dials, turned
+from raglab.explore.loss import Wanted, first_loss
+from raglab.explore.whynot import why_not
 from raglab.lab import golden_questions
 from raglab.pipeline import Pipeline
 from raglab.trace import Trace
@@ -30,6 +32,7 @@ GOLDEN = {question.query_id: question for question in golden_questions("handbook
 RANKS = ("dense", "sparse", "fused", "reranked", "in the prompt")
 CLAIMS = ("query", "what it shows", *RANKS, "answer")
 TURNS = ("query", "turn", "in the prompt", "then", "answer", "then", "what it teaches")
+LOSSES = ("query", "lost at", "because")
 SCORES = ("query", "dense", "sparse", "fused", "is the first fused hit evidence?")
 TIMETABLE = ("minutes", "block", "open")
 
@@ -121,7 +124,7 @@ SHOWS: dict[str, Callable[[Measured], bool]] = {
     "sparse fails, dense finds": lambda m: best(m, "sparse") > 20 and best(m, "dense") <= 3,
     "fusion helps": lambda m: best(m, "fused") < min(best(m, "dense"), best(m, "sparse")),
     "fusion harms": lambda m: best(m, "fused") > min(best(m, "dense"), best(m, "sparse")),
-    "reranking harms": lambda m: best(m, "reranked") > max(best(m, "fused"), KEPT),
+    "reranking harms": lambda m: best(m, "fused") <= KEPT < best(m, "reranked"),
     "reranking rescues": lambda m: best(m, "fused") > KEPT >= best(m, "reranked"),
     "retrieval lost it": lambda m: bool(m.question.evidence) and best(m, "fused") > 1e9,
     "multi-hop, half found": lambda m: (
@@ -166,6 +169,14 @@ def test_a_lesson_can_be_wrong(lab: Pipeline) -> None:
     assert shown == []  # every stage has it first, and the answer repeats it
 
 
+def test_the_outdated_page_answers(lab: Pipeline) -> None:
+    assert "the outdated page answers instead" in NOTES
+    cited = {
+        c.chunk_id.partition("#")[0] for c in ask(lab, "contradiction-01").trace.answer.citations
+    }
+    assert cited == {"backup-wiki"}  # and data/README.md says which page holds
+
+
 # -- one turn of one knob ------------------------------------------------------------------------
 
 
@@ -198,6 +209,31 @@ def test_knobs_are_called_as_the_explorer_calls_them(lab: Pipeline) -> None:
     own = turns - set(by_label)
     assert {knob: labels[knob] for knob in by_label} == by_label
     assert {knob: labels[knob].lower() for knob in own} == {knob: knob for knob in own}
+
+
+# -- where it fell -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", rows_of(*LOSSES), ids=lambda row: name(row[0]))
+def test_a_chunk_was_lost_where_the_notes_say(lab: Pipeline, row: tuple[str, ...]) -> None:
+    measured = ask(lab, name(row[0]))
+    loss = first_loss(lab, measured.trace, Wanted(quotes=measured.question.evidence))
+    assert loss
+    assert (loss.step, loss.reason) == row[1:]
+
+
+def test_no_single_knob_rescues(lab: Pipeline) -> None:
+    (query_id,) = re.findall(r"For `([a-z]+-\d+)` it goes on: no single knob rescues it", NOTES)
+    question = GOLDEN[query_id]
+    wanted = Wanted(quotes=question.evidence)
+    found = why_not(lab, {}, Query(question.query_id, question.text), wanted)
+    assert not found.rescues
+    assert "No single knob rescues it" in found.words
+
+
+def test_a_knob_can_rescue_and_mend_nothing(lab: Pipeline) -> None:
+    assert "k = 1 rescues `temporal-16`" in NOTES
+    assert ask(turned(lab, k=1), "temporal-16").told("in the prompt") != "-"
 
 
 # -- scores that mislead -------------------------------------------------------------------------
@@ -323,7 +359,7 @@ def test_every_command_named_is_in_the_help() -> None:
 def test_every_question_named_exists_and_was_measured() -> None:
     named = set(re.findall(r"`([a-z]+-\d\d)`", NOTES))
     assert named <= set(GOLDEN)
-    measured = {name(row[0]) for head in (CLAIMS, TURNS, SCORES) for row in rows_of(*head)}
+    measured = {name(row[0]) for head in (CLAIMS, TURNS, LOSSES, SCORES) for row in rows_of(*head)}
     assert named == measured
 
 

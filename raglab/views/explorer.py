@@ -17,15 +17,16 @@ from typing import Any
 
 import traitlets
 
+from raglab.explore.aside import Aside
 from raglab.explore.dials import dials, idle
 from raglab.explore.lines import lines
-from raglab.explore.surprise import KINDS, surprise
-from raglab.explore.whynot import Wanted, WhyNot, rescuing_dials, why_not
+from raglab.explore.loss import Wanted, missing
+from raglab.explore.surprise import kinds, surprise
+from raglab.explore.whynot import WhyNot, change, rescuing_dials, why_not
 from raglab.explore.zoom import exact_prompt
 from raglab.files import write_whole
 from raglab.kit import Kit, Value
-from raglab.learn.predict import KnobChallenge, judge, judge_knob, order_challenge
-from raglab.learn.progress import Attempt, Progress
+from raglab.learn import Attempt, KnobChallenge, Progress, judge, judge_knob, order_challenge
 from raglab.pipeline import Pipeline
 from raglab.types import Question, RagLabError
 from raglab.views.changes import changes, in_words
@@ -43,7 +44,7 @@ class Explorer(Flow):
     """A pipeline, asked again and again. `questions` are golden ones, to choose from."""
 
     _esm = SCRIPT
-    _css = STYLE
+    _css: Any = STYLE
 
     title = traitlets.Unicode("Explorer").tag(sync=True)
     idle: Any = traitlets.List().tag(sync=True)  # knobs that turn nothing now
@@ -77,6 +78,7 @@ class Explorer(Flow):
         self._questions = {question.text: question for question in questions}
         self._kept = progress or Progress()
         self._tries: dict[str, int] = {}  # surprise -> how often it was asked for
+        self._searched = Aside(pipeline.memo, 4096)  # what surprises ran: no question runs twice
         self._past: list[tuple[str, dict[str, Value]]] = []
         self._undoing = False
         found = dials(pipeline)
@@ -94,9 +96,7 @@ class Explorer(Flow):
             idle=list(idle(self._run.pipeline, pipeline)),
             presets={name: {**settings, **preset} for name, preset in kit.presets.items()},
             kinds=_by_kind(questions),
-            surprises=[{"name": name, "label": kind.label} for name, kind in KINDS.items()]
-            if questions
-            else [],
+            surprises=self._surprises(),
             other_settings={**settings, **next(iter(kit.presets.values()), {})},
             score=self._kept.words(),
         )
@@ -120,9 +120,10 @@ class Explorer(Flow):
         except Exception as error:  # whatever a stage raises is told, and the last picture stays
             self.status = in_words(error)
             return
-        if not self._undoing:
+        asked = (self.query, dict(self.settings))
+        if asked != self._now and not self._undoing:
             self._past.append(self._now)
-        self._now = (self.query, dict(self.settings))
+        self._now = asked
         self._show(run)
 
     def _show(self, run: Run) -> None:
@@ -131,6 +132,7 @@ class Explorer(Flow):
             self.status = changes(before, run.model)
             self.step = min(self.step, len(run.model["stages"]) - 1)
             self.idle = list(idle(run.pipeline, self._opened))
+            self.surprises = self._surprises()
             self.undoable = len(self._past)
             self.whynot, self.reveal = {}, {}
             self.data = run.model
@@ -140,10 +142,11 @@ class Explorer(Flow):
 
     def undo(self) -> None:
         """Back to the query and settings before the last change; nothing where there is none."""
-        if not self._past:
+        failed = (self.query, self.settings) != self._now  # the picture is not of these
+        if not failed and not self._past:
             self.status = "There is nothing to undo."
             return
-        query, settings = self._past.pop()
+        query, settings = self._now if failed else self._past.pop()
         self._undoing = True
         try:
             with self.hold_trait_notifications():
@@ -162,11 +165,16 @@ class Explorer(Flow):
                 tuple(self._questions.values()),
                 kind,
                 seed=tries,
+                memo=self._searched,
                 on_progress=self._tell,
             )
         if found.question:
             self.query = found.question.text
         self.status = found.said
+
+    def _surprises(self) -> list[Model]:
+        there = kinds(self._run.pipeline) if self._questions else {}
+        return [{"name": name, "label": label} for name, label in there.items()]
 
     # -- a second pipeline beside the first --------------------------------------------------------
 
@@ -254,18 +262,22 @@ class Explorer(Flow):
 
     # -- why not this one? -------------------------------------------------------------------------
 
-    def why_not(self, chunk_id: str = "") -> WhyNot | None:
+    def why_not(self, chunk_id: str = "", *, sizes: bool = False) -> WhyNot | None:
         """Which stage lost a chunk, and which one dial would have kept it; without an id, of the
-        chunks that hold the answer. The finding is in `whynot` too."""
-        run = self._run
-        if not chunk_id and not (run.question and run.question.evidence):
-            self.status = "No golden question is asked, so no chunk is known to hold the answer."
+        evidence that the prompt lacks. With `sizes` other chunk sizes are tried too, each of which
+        may need an index built. The finding is in `whynot` too."""
+        wanted = self._wanted(chunk_id)
+        if wanted is None:
             return None
-        wanted = Wanted.chunk(chunk_id) if chunk_id else Wanted.evidence(run.question)
         try:
             with self._working():
                 found = why_not(
-                    self._opened, self.settings, run.trace.query, wanted, on_progress=self._tell
+                    self._opened,
+                    self.settings,
+                    self._run.trace.query,
+                    wanted,
+                    sizes=sizes,
+                    on_progress=self._tell,
                 )
         except RagLabError as error:
             self.status = in_words(error)
@@ -274,15 +286,29 @@ class Explorer(Flow):
             "chunk": chunk_id,
             "words": found.words,
             "tried": found.tried,
+            "skipped": list(found.skipped),
+            "sizes": not chunk_id and not sizes and bool((self._opened.kit or Kit()).sizes),
             "rescues": [
                 {
                     "dial": one.dial, "label": one.label, "was": one.was, "value": one.value,
-                    "words": one.words,
+                    "words": f"{change(one)}.", "access": one.access,
                 }
                 for one in found.rescues
             ],
         }  # fmt: skip
         return found
+
+    def _wanted(self, chunk_id: str) -> Wanted | None:
+        if chunk_id:
+            return Wanted(chunk_id)
+        question = self._run.question
+        if question is None or not question.evidence:
+            self.status = "This is no golden question, so no chunk is known to hold its answer."
+            return None
+        wanted = missing(question, self._run.trace.context)
+        if wanted is None:
+            self.status = "All the evidence for this question is in the prompt."
+        return wanted
 
     # -- sharing -----------------------------------------------------------------------------------
 
@@ -313,7 +339,7 @@ class Explorer(Flow):
         acts: dict[str, Callable[[dict[str, Any]], None]] = {
             "undo": lambda asked: self.undo(),
             "surprise": lambda asked: self.surprise(asked["kind"]),
-            "why-not": lambda asked: self._why_not_heard(asked.get("chunk", "")),
+            "why-not": self._why_not_heard,
             "detail": self._send_detail,
             "prompt": self._send_prompt,
             "share": self._send_share,
@@ -323,8 +349,8 @@ class Explorer(Flow):
         except Exception as error:
             self.status = in_words(error)
 
-    def _why_not_heard(self, chunk_id: str) -> None:
-        self.why_not(chunk_id)
+    def _why_not_heard(self, asked: dict[str, Any]) -> None:
+        self.why_not(asked.get("chunk", ""), sizes=bool(asked.get("sizes")))
 
     def _side(self, side: str) -> Run:
         return self._other if side == "b" and self._other else self._run

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 SCRIPT = joined(
     (
-        "layout.js", "controls.js", "picture.js", "flow.js", "explorerzoom.js",
-        "explorerpredict.js", "explorerwhynot.js", "explorershare.js", "explorer.js",
+        "layout.js", "controls.js", "picture.js", "chunkpanel.js", "chunktable.js", "stepper.js",
+        "explorerzoom.js", "explorerpredict.js", "explorerwhynot.js", "explorershare.js",
+        "explorerask.js", "explorerknobs.js", "explorerpictures.js", "explorer.js",
     )
 )  # fmt: skip
 STYLE = joined(("flow.css", "explorer.css", "explorerpanels.css"))
@@ -35,6 +36,11 @@ def page(explorer: Explorer, run: Run, other: Run | None) -> str:
     state: dict[str, Any] = {name: getattr(explorer, name) for name in KEPT}
     state |= {
         "offline": True,
+        "knobs": [], "settings": {}, "idle": [], "presets": {}, "kinds": [], "surprises": [],
+        "undoable": 0, "other_settings": {}, "guess": {}, "reveal": {}, "knob_question": {},
+        "knob_guess": "", "status": "", "busy": False, "progress": 0.0,
+    }  # fmt: skip
+    packed = {
         "details": {
             side: {card["id"]: one.detail(card["id"]) for card in one.model["chunks"]}
             for side, one in sides.items()
@@ -45,9 +51,6 @@ def page(explorer: Explorer, run: Run, other: Run | None) -> str:
         },
         "code": explorer.code(),
         "svg": explorer.svg(),
-        "knobs": [], "settings": {}, "idle": [], "presets": {}, "kinds": [], "surprises": [],
-        "undoable": 0, "other_settings": {}, "guess": {}, "reveal": {}, "knob_question": {},
-        "knob_guess": "", "status": "", "busy": False, "progress": 0.0,
-    }  # fmt: skip
+    }
     fallback = trace_table(run.trace, run.evidence)
-    return widget_page(run.trace.query.text, state, SCRIPT, STYLE, fallback)
+    return widget_page(run.trace.query.text, state, SCRIPT, STYLE, fallback, packed)

@@ -16,7 +16,7 @@ from raglab.explore.zoom import heat
 from raglab.kit import Kit
 from raglab.pipeline import Pipeline
 from raglab.trace import Trace
-from raglab.types import Chunk, Query, Question
+from raglab.types import Chunk, Hit, Query, Question
 from raglab.views.model import LONGEST_TEXT, Model, flow_model
 from raglab.views.words import akin
 
@@ -141,14 +141,10 @@ def _remembering(count: Any) -> Any:
     return lru_cache(maxsize=20_000)(count)
 
 
-def _hits(trace: Trace) -> list[Any]:
-    hits = [
-        hit
-        for step in ("retrieve", "fuse", "rerank")
-        for s in trace.stage(step)
-        for hit in s.output
-    ]
-    return [*hits, *trace.context.kept, *(drop.hit for drop in trace.context.dropped)]
+def _hits(trace: Trace) -> list[Hit]:
+    lists = [s for stage in ("retrieve", "fuse", "rerank") for s in trace.stage(stage)]
+    ranked = [hit for step in lists for hit in trace.ranking(step.name)]
+    return [*ranked, *trace.context.kept, *(drop.hit for drop in trace.context.dropped)]
 
 
 def _asked(word: str, words: Sequence[str]) -> str:

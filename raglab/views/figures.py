@@ -24,6 +24,7 @@ INK, SOFT, PILL, PLAIN, LOST = "#1b1f24", "#5a626c", "#f1f3f6", "#0072b2", "#b4b
 MARKS = {  # mark -> line, text, wash, glyph
     "evidence": ("#d55e00", "#a84300", "#fdeadd", "★ "),
     "cited": ("#009e73", "#006b4e", "#ddf3ec", "● "),
+    "only-here": ("#cc79a7", "#8f2d66", "#f9e6f0", "◆ "),
 }
 
 

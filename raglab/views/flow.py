@@ -6,6 +6,7 @@ final state as a static SVG, and `export_html` writes a page that needs neither 
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from base64 import b64encode
@@ -23,7 +24,10 @@ from raglab.views.figures import flow_svg
 from raglab.views.tables import flow_model, trace_table
 
 HERE = Path(__file__).parent
-SCRIPTS = ("layout.js", "controls.js", "picture.js", "flow.js")
+SCRIPTS = (
+    "layout.js", "controls.js", "picture.js",
+    "chunkpanel.js", "chunktable.js", "stepper.js", "flow.js",
+)  # fmt: skip
 STYLE = HERE / "flow.css"
 EXPORT_LINE = "export default { render };"
 
@@ -42,7 +46,7 @@ class Flow(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget's base class
     """The picture of one trace. `evidence` names the chunks known to hold the answer."""
 
     _esm = joined(SCRIPTS)
-    _css = STYLE
+    _css: Any = STYLE
 
     data = traitlets.Dict().tag(sync=True)  # flow_model(trace, evidence)
     step = traitlets.Int(0).tag(sync=True)  # how far the picture has advanced
@@ -92,14 +96,23 @@ def page(trace: Trace, evidence: Collection[str] = ()) -> str:
 
 
 def widget_page(
-    title: str, state: Mapping[str, Any], script: str, style: str, fallback: str
+    title: str,
+    state: Mapping[str, Any],
+    script: str,
+    style: str,
+    fallback: str,
+    packed: Mapping[str, Any] | None = None,
 ) -> str:
     """A widget's traits and script as a page; `fallback` is HTML for who runs no script.
 
+    `packed` are more traits, compressed: a page that is passed around should be small.
     A policy in its head lets the page run its own script and fetch nothing.
     """
     # "<" is written as an escape, so that no document's "</script>" can end the block.
     data = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
+    more = json.dumps(packed, separators=(",", ":")).encode() if packed else b""
+    # mtime=0: equal states make equal pages.
+    zipped = b64encode(gzip.compress(more, mtime=0)).decode() if more else ""
     script = script.replace(EXPORT_LINE, STUB)
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return PAGE.format(
@@ -108,6 +121,7 @@ def widget_page(
         style=style + PAGE_STYLE,
         fallback=clean(fallback),
         data=data,
+        packed=zipped,
         script=script,
     )
 
@@ -115,6 +129,12 @@ def widget_page(
 # The page's stand-in for the widget's model: the same verbs, no kernel behind them.
 STUB = """
 const state = JSON.parse(document.getElementById("raglab-data").textContent);
+const packed = document.getElementById("raglab-packed").textContent;
+if (packed) {
+  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  Object.assign(state, JSON.parse(await new Response(stream).text()));
+}
 const listeners = {};
 const model = {
   get: (name) => state[name],
@@ -159,6 +179,7 @@ PAGE = """<!doctype html>
 <noscript>{fallback}</noscript>
 </main>
 <script type="application/json" id="raglab-data">{data}</script>
+<script type="text/plain" id="raglab-packed">{packed}</script>
 <script type="module">{script}</script>
 </body>
 </html>

@@ -11,7 +11,11 @@ from raglab.views.model import fate_in_words, flow_model, ranks_of
 
 __all__ = ["flow_model", "html_table", "ranking_table", "trace_table"]
 
-MARKS = {"evidence": "★ holds the answer", "cited": "● cited by the answer"}
+MARKS = {
+    "evidence": "★ holds the answer",
+    "cited": "● cited by the answer",
+    "only-here": "◆ in this prompt only",
+}
 
 
 def ranking_table(hits: Ranking) -> str:
