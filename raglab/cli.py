@@ -1,4 +1,4 @@
-"""The lab from a terminal: ask, index, chunk, eval, doctor, lab."""
+"""The lab from a terminal: ask, index, chunk, eval, doctor, lab, present."""
 
 from __future__ import annotations
 
@@ -224,6 +224,22 @@ def lab(
         raise typer.Exit(subprocess.call(command))
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+
+
+@app.command()
+def present(
+    notebook: Annotated[str, typer.Argument(help="Its number, the start of its name, or a file.")],
+    host: Annotated[
+        str, typer.Option(help="Where to serve; 0.0.0.0 shows it to the room.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8866,
+    dark: Annotated[bool, typer.Option("--dark", help="Light type on a dark page.")] = False,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+) -> None:
+    """Show a notebook as slides with live panels, for a projector."""
+    from raglab.present import find_notebook, serve
+
+    serve(find_notebook(notebook, NOTEBOOKS), host=host, port=port, dark=dark, browser=browser)
 
 
 def sign(notebook: Path) -> None:
