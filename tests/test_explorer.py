@@ -200,6 +200,7 @@ def test_a_second_pipeline_stands_beside_the_first(explorer: Explorer, lab: Pipe
     other = {card["id"] for card in explorer.other["chunks"] if "only-here" in card["marks"]}
     assert (only, other) == (here - there, there - here)
     assert explorer.difference.startswith(f"{len(here & there)} chunks reach both prompts")
+    assert "depth" in explorer.other_idle
     explorer.other_settings = dict(explorer.settings)
     assert explorer.difference == "Both send the same chunks to the prompt."
     explorer.comparing = False

@@ -65,6 +65,16 @@ class Aside(Memo):
 
 
 @dataclass(frozen=True)
+class Written:
+    """A rewriter that says again what was written once: a model may not say it twice."""
+
+    queries: tuple[Query, ...]
+
+    def rewrite(self, query: Query) -> tuple[Query, ...]:
+        return self.queries
+
+
+@dataclass(frozen=True)
 class Nothing:
     """Stands where a stage need not run, and returns nothing."""
 

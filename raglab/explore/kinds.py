@@ -120,15 +120,14 @@ def _reranking_hurts(question: Question, trace: Trace, pipeline: Pipeline) -> st
 
 
 def _reranking_rescues(question: Question, trace: Trace, pipeline: Pipeline) -> str:
-    if _why(question, trace, pipeline):
+    place = _rank(question, trace.stage("assemble"))
+    if place is None:
         return ""
     plain = replace(pipeline, reranker=Unchanged())
     without = _why(question, plain.run(trace.query), plain)
     before, after = _reranked(question, trace)
-    told = (
-        f"{_at('fused', before)}; {_at('reranked', after)}, and in the prompt; without the rerank"
-    )
-    return f"{told}: {without}" if without else ""
+    told = f"{_at('fused', before)}; {_at('reranked', after)}, in the prompt as [{place}]"
+    return f"{told}; without the rerank: {without}" if without else ""
 
 
 def _nothing_finds_it(question: Question, trace: Trace, pipeline: Pipeline) -> str:
@@ -138,8 +137,8 @@ def _nothing_finds_it(question: Question, trace: Trace, pipeline: Pipeline) -> s
 
 def _lost_at_the_last_cut(question: Question, trace: Trace, pipeline: Pipeline) -> str:
     rank = _rank(question, trace.stage("rerank"))
-    why = _why(question, trace, pipeline)
-    return f"{_at('reranked', rank)}; not in the prompt: {why}" if rank and why else ""
+    why = _why(question, trace, pipeline) if rank else ""
+    return f"{_at('reranked', rank)}; not in the prompt: {why}" if why else ""
 
 
 def _refused(question: Question, trace: Trace, pipeline: Pipeline) -> str:

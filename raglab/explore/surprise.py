@@ -22,6 +22,7 @@ from raglab.pipeline import Pipeline
 from raglab.recorder import Memo
 from raglab.types import Chunk, Question, RagLabError
 
+__all__ = ["KINDS", "Surprise", "kinds", "surprise"]
 Progress = Callable[[int, int], None]
 """Is told how many questions are done, and of how many."""
 

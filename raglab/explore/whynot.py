@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from raglab.explore.aside import Aside, aside, asks_model, gated
+from raglab.explore.aside import Aside, Written, aside, asks_model, gated
 from raglab.explore.dials import SIZE, STAGES, Dial, Settings, dials, idle, turned
 from raglab.explore.loss import Loss, Wanted, all_chunks, first_loss, holding
 from raglab.explore.rescue import Rescue, change, plural
@@ -29,6 +29,7 @@ from raglab.recorder import Memo
 from raglab.trace import Trace
 from raglab.types import Chunk, Query, RagLabError
 
+__all__ = ["Rescue", "WhyNot", "change", "outwards", "rescuing_dials", "why_not"]
 Progress = Callable[[int, int], None]
 """Is told how many settings are done, and of how many."""
 WHO = "allowed"
@@ -159,7 +160,9 @@ class _Search:
         """What this value does, where it brings the wanted chunk into the prompt."""
         try:
             made = turned(self.opened, **{**self.settings, dial.name: value})
-            if asks_model(made.rewriter) and made.rewriter != self.now.rewriter and not ask:
+            if made.rewriter == self.now.rewriter:
+                made = replace(made, rewriter=Written(self.before.queries))
+            elif asks_model(made.rewriter) and not ask:
                 self.skipped[_many(dial), "each would ask the model"] += 1
                 return None
             holders = self._holders(made) if dial.name == SIZE else self.holders

@@ -121,7 +121,7 @@ class Progress:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        with FileLock(f"{self.path}.lock", timeout=PATIENCE):
+        with FileLock(f"{self.path}.lock").acquire(timeout=PATIENCE, poll_interval=0.01):
             yield
 
     def _warn(self, words: str) -> None:

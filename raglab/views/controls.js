@@ -14,7 +14,7 @@ function keepKeys(event) {
     event.stopPropagation();
 }
 
-// A menu that opens under its words, and closes on Escape, on a click elsewhere, or when focus leaves.
+// A menu that opens under its words, and closes on Escape or when the focus leaves it.
 function foldedMenu(words, ...nodes) {
   const summary = element("summary", {}, words);
   const el = element(
@@ -60,8 +60,8 @@ function knobInput(knob, attributes, turned) {
   return input;
 }
 
-// What was turned waits for a moment of quiet, and longer while `busy()`: then `send` gets it all at
-// once, the last value of each knob.
+// What was turned waits for a moment of quiet, and longer while `busy()`: then `send` gets it all
+// at once, the last value of each knob.
 function turner(send, busy = () => false) {
   let waiting;
   let pending = {};

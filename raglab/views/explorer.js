@@ -46,7 +46,6 @@ function explorerContext(model, live) {
     },
     data: (side = "a") => model.get(side === "b" ? "other" : "data"),
     side: () => (model.get("comparing") ? sideChosen : "a"),
-    step: () => model.get("step"), // the stage that is shown: `render` knows better
     onWord: (act) => acts.word.push(act),
     word(index) {
       for (const act of acts.word) act(index);
@@ -84,7 +83,6 @@ function render({ model, el }) {
   }
   const within = (place) => Math.max(0, Math.min(place, last(), firstHeld() - 1));
   const shown = () => within(model.get("step"));
-  ctx.step = shown;
   function goTo(place) {
     put("step", within(place));
     if (place > within(place))
@@ -117,7 +115,7 @@ function render({ model, el }) {
   const status = element("p", { class: "rl-status" });
   const bar = element("progress", { max: 1, "aria-label": "How far the search is" });
   const percent = element("span", { "aria-hidden": "true" });
-  const progress = element("div", { class: "rl-progress", hidden: true }, "Searching ", bar, percent);
+  const progress = element("div", { class: "rl-progress" }, "Searching ", bar, percent);
   const root = element(
     "section",
     { class: "raglab-flow raglab-explorer", onkeydown: onKey },
@@ -128,11 +126,7 @@ function render({ model, el }) {
       knobs.presets,
       knobs.openAll,
       undo,
-      element("span", { class: "rl-apart" }),
-      compare,
-      predicts,
-      asTable,
-      share.el,
+      element("div", { class: "rl-modes" }, compare, predicts, asTable, share.el),
     ),
     element("div", { class: "rl-where" }, stages.el, stages.says),
     element("div", { class: "rl-news" }, status, progress),
@@ -166,7 +160,8 @@ function render({ model, el }) {
 
   function onSelected() {
     const card = data(ctx.side()).chunks?.find((one) => one.id === model.get("selected"));
-    announce(card ? `Chose ${card.id}.` : "Nothing is chosen.");
+    const fate = card && firstHeld() === Infinity ? ` ${sentence(inWords(card.fate))}` : "";
+    announce(card ? `Chose ${card.id}.${fate}` : "Nothing is chosen.");
   }
 
   function onStatus() {
@@ -209,8 +204,8 @@ function render({ model, el }) {
   // -- keys --------------------------------------------------------------------------------------
 
   function onKey(event) {
-    const letter = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key;
-    if (letter === "z" || letter === "Z") {
+    const command = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+    if (command && event.key.toLowerCase() === "z") {
       event.stopPropagation(); // JupyterLab would undo a change to the notebook
       if (!isText(event.target)) {
         event.preventDefault();
@@ -259,7 +254,6 @@ function render({ model, el }) {
 }
 
 // Where Ctrl+Z has a meaning of its own.
-const isText = (node) =>
-  node.matches('input:not([type="range"], [type="checkbox"], [type="radio"]), textarea, [contenteditable="true"]');
+const isText = (node) => node.matches('input[type="text"], textarea');
 
 export default { render };

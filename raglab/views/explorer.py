@@ -55,6 +55,7 @@ class Explorer(Flow):
     comparing = traitlets.Bool(False).tag(sync=True)
     other = traitlets.Dict().tag(sync=True)  # the second pipeline's flow_model
     other_settings = traitlets.Dict().tag(sync=True)
+    other_idle: Any = traitlets.List().tag(sync=True)
     difference = traitlets.Unicode("").tag(sync=True)
     predicting = traitlets.Bool(False).tag(sync=True)
     challenges = traitlets.Dict().tag(sync=True)
@@ -193,6 +194,7 @@ class Explorer(Flow):
         self._other = other
         a, b, words = compared(self._run, other)
         with self.hold_sync():
+            self.other_idle = list(idle(other.pipeline, self._opened))
             self.data, self.other, self.difference = a, b, words
 
     # -- predict, then reveal ----------------------------------------------------------------------

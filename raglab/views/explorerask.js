@@ -63,7 +63,7 @@ function goldenQuestions({ model, put, watch }) {
   return { golden, sync };
 }
 
-// A menu of searches.  The last one stays in reach as a button of its own: it finds another each time.
+// A menu of searches.  The last one stays in reach as a button: it finds another each time.
 function surpriseMenu({ model, send, watch, announce }) {
   const search = (one) => {
     if (model.get("busy")) {
@@ -74,11 +74,15 @@ function surpriseMenu({ model, send, watch, announce }) {
     again.setAttribute("aria-label", `Another: ${one.label}`);
     again.title = one.label;
     again.onclick = () => search(one);
-    announce(`Looking for ${one.label}.`);
+    announce(`Searching: ${one.label}.`);
     send({ do: "surprise", kind: one.name });
   };
   const again = button("Another", () => {}, { hidden: true });
-  const choices = element("div", { class: "rl-menu-items", role: "group", "aria-label": "Surprise me with" });
+  const choices = element("div", {
+    class: "rl-menu-items",
+    role: "group",
+    "aria-label": "Surprise me with",
+  });
   const menu = foldedMenu("Surprise me", choices);
   const node = element("div", { class: "rl-surprise" }, menu.el, again);
   function draw() {

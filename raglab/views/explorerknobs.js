@@ -2,7 +2,13 @@
 // Of two pipelines, A and B, one is turned at a time.
 
 // Which stage's knobs stand in one column of the picture, and by which name the reader knows them.
-const KNOB_COLUMNS = [["ingest", "rewrite"], ["retrieve"], ["fuse"], ["rerank"], ["assemble", "generate"]];
+const KNOB_COLUMNS = [
+  ["ingest", "rewrite"],
+  ["retrieve"],
+  ["fuse"],
+  ["rerank"],
+  ["assemble", "generate"],
+];
 const KNOB_STAGES = {
   ingest: "Ingest",
   rewrite: "Query",
@@ -13,7 +19,7 @@ const KNOB_STAGES = {
   generate: "Answer",
 };
 const NO_SUCH_KNOB = "the chosen stage has no such knob";
-const NARROWEST = 136; // pixels: a narrower column of the picture holds no knob
+const NARROWEST = 120; // pixels: a narrower column of the picture holds no knob
 const GUTTER = 8;
 
 const asOpened = (knobs) => Object.fromEntries(knobs.map(({ name, value }) => [name, value]));
@@ -69,7 +75,7 @@ function knobPanel(ctx) {
   }
 
   function draw() {
-    const knobs = model.get("knobs") ?? [];
+    const knobs = ctx.offline ? [] : model.get("knobs"); // with no kernel nothing would turn
     groups = [];
     const stacks = KNOB_COLUMNS.map((stages) => {
       const stack = element("div", { class: "rl-stack" });

@@ -36,7 +36,8 @@ def page(explorer: Explorer, run: Run, other: Run | None) -> str:
     state: dict[str, Any] = {name: getattr(explorer, name) for name in KEPT}
     state |= {
         "offline": True,
-        "knobs": [], "settings": {}, "idle": [], "presets": {}, "kinds": [], "surprises": [],
+        "knobs": [], "settings": {}, "idle": [], "other_idle": [], "presets": {},
+        "kinds": [], "surprises": [],
         "undoable": 0, "other_settings": {}, "guess": {}, "reveal": {}, "knob_question": {},
         "knob_guess": "", "status": "", "busy": False, "progress": 0.0,
     }  # fmt: skip

@@ -105,7 +105,9 @@ function pictures(ctx, { shown, held, onPlan }) {
   return {
     el,
     draw,
-    cool: () => SIDES.forEach((side) => views[side].picture.plan && views[side].picture.warm("", "")),
+    cool() {
+      for (const { picture } of Object.values(views)) if (picture.plan) picture.warm("", "");
+    },
     rove: (side) => views[side].picture.rove(views[side].picture.at, true),
     table: (as) => {
       asTable = as;

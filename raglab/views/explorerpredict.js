@@ -91,8 +91,7 @@ function predictPanel(ctx) {
   function revealed(place, asked, order, words) {
     return [
       heading(place),
-      element("p", { class: "rl-pairs" }, inPairs(...pairsRight(order, asked.truth))),
-      ...(words ? [element("p", { class: "rl-how" }, words)] : []),
+      element("p", { class: "rl-pairs" }, words || inPairs(...pairsRight(order, asked.truth))),
       sideBySide(order, asked, ctx),
       element("p", { class: "rl-how" }, "▲ higher than you put it, ▼ lower, = as you put it."),
       element("p", { class: "rl-said" }, asked.why),
@@ -176,7 +175,7 @@ function predictPanel(ctx) {
       "form",
       { class: "rl-actions", onsubmit: answer },
       choice,
-      element("button", { type: "submit" }, "Answer"),
+      element("button", { type: "submit" }, "Check my answer"),
     );
   }
 

@@ -171,9 +171,8 @@ function textDialog(title, note) {
     if (event.key === "Escape") {
       event.preventDefault();
       dialog.close();
-      event.stopPropagation(); // the chosen chunk stays chosen
     }
-    keepKeys(event);
+    keepKeys(event); // Escape too: the chosen chunk stays chosen
   }
 
   function back() {

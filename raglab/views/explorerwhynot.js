@@ -8,11 +8,18 @@ function whynotPanel(ctx) {
   let waiting = false;
   let applied = ""; // what was just turned, until the next finding
 
+  // Is the prompt shown yet, or does the reader still predict what comes into it, and what would?
+  function promptSeen() {
+    const asked = model.get("predicting") && model.get("knob_question")?.question;
+    if (asked && !model.get("knob_guess")) return false;
+    const place = ctx.data().columns?.find((column) => column.stage === "assemble")?.place;
+    return (place ?? 0) <= seenUpTo(ctx);
+  }
+
   // What to ask of the answer's chunks, where some are known and missing in the prompt.
   function missing() {
-    const { columns, verdict, chunks } = ctx.data();
-    const place = columns?.find((column) => column.stage === "assemble")?.place ?? Infinity;
-    if (ctx.offline || !verdict?.length || place > seenUpTo(ctx)) return "";
+    const { verdict, chunks } = ctx.data();
+    if (ctx.offline || !verdict?.length) return "";
     const kept = chunks.filter((card) => card.marks.includes("evidence") && card.fate.kind === "kept");
     if (kept.length === verdict.length) return "";
     return kept.length
@@ -36,12 +43,13 @@ function whynotPanel(ctx) {
 
   function rescue(one) {
     const words = `Set ${one.label} to ${one.value} (was ${one.was})`;
-    const moves = (one.words ?? "").replace(`${one.label} from ${one.was} to ${one.value}`, "").replace(/^[;.]\s*/, "");
+    // Its words begin with what the button says already: "Kept from 8 to 9; nothing else moves."
+    const [, moves = ""] = /^[^;]* from [^;]*; (.+)$/s.exec(one.words ?? "") ?? [];
     return element(
       "li",
       {},
       ctx.offline ? element("strong", {}, words) : button(words, () => apply(one)),
-      ...(moves ? [element("p", { class: "rl-how" }, `${moves[0].toUpperCase()}${moves.slice(1)}`)] : []),
+      ...(moves ? [element("p", { class: "rl-how" }, moves[0].toUpperCase() + moves.slice(1))] : []),
     );
   }
 
@@ -71,10 +79,11 @@ function whynotPanel(ctx) {
   function draw() {
     const focused = el.matches(":focus-within");
     const found = model.get("whynot") ?? {};
-    const nodes = found.words ? finding(found) : [];
+    const seen = promptSeen();
+    const nodes = seen && found.words ? finding(found) : [];
     if (!found.words && applied) nodes.push(element("p", { class: "rl-fate" }, applied));
     if (waiting) nodes.push(element("p", { class: "rl-how" }, "Each knob is tried, one by one."));
-    else if (missing() && (!found.words || found.chunk)) nodes.push(button(missing(), () => ask()));
+    else if (seen && missing() && (!found.words || found.chunk)) nodes.push(button(missing(), () => ask()));
     el.replaceChildren(...nodes);
     el.hidden = !nodes.length;
     if (focused && !el.matches(":focus-within")) el.focus({ preventScroll: true });
@@ -97,7 +106,7 @@ function whynotPanel(ctx) {
     if (!model.get("busy")) waiting = false;
     draw();
   });
-  ctx.watch(["data", "predicting"], draw);
+  ctx.watch(["data", "predicting", "knob_question", "knob_guess"], draw);
   ctx.watch(["step"], () => model.get("predicting") && draw());
   draw();
   return { el };

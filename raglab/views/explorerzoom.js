@@ -23,6 +23,12 @@ function zoomPanel(ctx) {
   let shown = "";
   let places = null; // where the chunk's text and heat map go
 
+  // The last place of this side's run that may be told of: what is predicted is A's.
+  function limitOf() {
+    const limit = seenUpTo(ctx);
+    return ctx.side() === "b" && limit < Infinity ? sameStage(limit, ctx.data(), ctx.data("b")) : limit;
+  }
+
   function draw() {
     const side = ctx.side();
     const data = ctx.data(side) ?? {};
@@ -42,7 +48,7 @@ function zoomPanel(ctx) {
 
   function chunkNodes() {
     const { side, card, data } = places;
-    const limit = seenUpTo(ctx);
+    const limit = limitOf();
     const decided = card.fate.place <= limit;
     const answered = data.stages.length - 1 <= limit;
     const lost = decided && card.fate.kind !== "kept";
@@ -65,9 +71,13 @@ function zoomPanel(ctx) {
       ...[within(card), dated.join(" · ")]
         .filter(Boolean)
         .map((words) => element("p", { class: "rl-about" }, words)),
-      ...card.marks
-        .filter((mark) => mark === "evidence" || answered)
-        .map((mark) => element("p", { class: `rl-mark rl-${mark}` }, MARKS[mark] ?? mark)),
+      element(
+        "p",
+        { class: "rl-marks" },
+        ...card.marks
+          .filter((mark) => mark === "evidence" || answered)
+          .map((mark) => element("span", { class: `rl-mark rl-${mark}` }, MARKS[mark] ?? mark)),
+      ),
       element(
         "p",
         { class: lost && isLost(card.fate) ? "rl-fate rl-lost" : "rl-fate" },
@@ -83,7 +93,7 @@ function zoomPanel(ctx) {
       ),
       element("h3", {}, "Text"),
       places.text,
-      element("h3", {}, "Score at every stage"),
+      ...(found.some(({ column }) => column.stage !== "assemble") ? [element("h3", {}, "Score at every stage")] : []),
       ...stageFolds(ctx, data, side, found, open, places.heat),
     ];
   }
@@ -92,7 +102,7 @@ function zoomPanel(ctx) {
   function fillIn(side, chunk) {
     if (!places || (side && (side !== places.side || chunk !== places.card.id))) return;
     const { card, data, text, heat } = places;
-    const limit = seenUpTo(ctx);
+    const limit = limitOf();
     const detail = texts.of(places.side, card.id);
     if (!detail) {
       const waiting = ctx.offline ? "The text is not in this page." : "reading…";
@@ -122,7 +132,7 @@ function zoomPanel(ctx) {
 
   function promptButton(data) {
     const assembled = data.columns?.find((column) => column.stage === "assemble");
-    if (!assembled || assembled.place > seenUpTo(ctx)) return [];
+    if (!assembled || assembled.place > limitOf()) return [];
     const [, number] = assembled.rows.find(([id]) => id === model.get("selected")) ?? [];
     const open = button("The exact prompt", () => prompt.show(ctx.side(), number, open), { "aria-haspopup": "dialog" });
     return [open];
@@ -136,7 +146,7 @@ function zoomPanel(ctx) {
         element("span", { class: `rl-key rl-key-${kind}`, "aria-hidden": "true" }),
         words,
       );
-    const told = data.stages && data.stages.length - 1 <= seenUpTo(ctx) ? data.verdict : [];
+    const told = data.stages && data.stages.length - 1 <= limitOf() ? data.verdict : [];
     const comparing = model.get("comparing");
     const prompting = promptButton(data);
     return [
@@ -202,6 +212,7 @@ function chunkTexts(ctx, arrived) {
     return here;
   }
 
+  ctx.watch(["data", "other"], () => Object.keys(sides).forEach(renew));
   ctx.onMessage((content) => {
     if (content.kind !== "detail") return;
     const here = renew(content.side);
@@ -250,7 +261,11 @@ function litText(detail, data, id) {
     ["evidence", "★ the answer"],
     ["cited", "● cited"],
   ].filter(([kind]) => detail[kind]?.length);
-  const missing = words.filter((word, index) => !counts.has(index)).map((word) => word.text);
+  const there = [...counts.keys()].filter((index) => words[index]).sort((a, b) => a - b);
+  const spelled = (index) => words[index].text.toLowerCase();
+  const missing = words
+    .filter(({ text }) => !there.some((index) => akin(spelled(index), text.toLowerCase())))
+    .map(({ text }) => text);
   return [
     box,
     element(
@@ -259,14 +274,11 @@ function litText(detail, data, id) {
       ...spans.map(([kind, label]) =>
         chip(label, detail[kind].length, `.rl-begins-${kind}`, { class: `rl-chip rl-mark rl-${kind}` }),
       ),
-      ...[...counts.keys()]
-        .sort((a, b) => a - b)
-        .filter((index) => words[index])
-        .map((index) =>
-          chip(`${words[index].text} ×${counts.get(index)}`, counts.get(index), `.rl-word[data-word="${index}"]`, {
-            "data-word": index,
-          }),
-        ),
+      ...there.map((index) =>
+        chip(`${words[index].text} ×${counts.get(index)}`, counts.get(index), `.rl-word[data-word="${index}"]`, {
+          "data-word": index,
+        }),
+      ),
     ),
     ...(missing.length ? [element("p", { class: "rl-about" }, `Not in it: ${missing.join(", ")}`)] : []),
   ];
@@ -336,36 +348,27 @@ function scrollWithin(box, node) {
 
 // A fold for each stage, the furthest first. Which are open is remembered from chunk to chunk.
 function stageFolds(ctx, data, side, found, open, heat) {
-  const furthest = found.findLast(({ column }) => column.stage !== "assemble")?.column.name;
-  const nodes = [];
-  for (const { column, row } of found.toReversed()) {
+  const scores = found.filter(({ column }) => column.stage !== "assemble"); // it gives no new ones
+  const furthest = scores.at(-1)?.column;
+  const reranked = scores.findLast(({ column }) => column.stage === "rerank")?.column;
+  const nodes = scores.map(({ column, row }) => {
     const [, rank, score, parts] = row;
-    if (column.stage === "assemble") {
-      const words = `in the prompt as [${rank}], its score as it was`;
-      nodes.push(element("p", { class: "rl-stage-line" }, element("strong", {}, column.name), ` ${words}`));
-      continue;
-    }
     const { how, sum, twin } = scored(data, column, row);
-    nodes.push(
-      fold(
-        column.name,
-        [`rank ${rank}`, `score ${signed(score)}`],
-        open,
-        column.name === furthest,
-        element("p", { class: "rl-how" }, how),
-        litBars(parts, data),
-        ...(sum ? [element("p", { class: "rl-sum" }, sum)] : []),
-        ...(twin && data.chunks.some((card) => card.id === twin)
-          ? [button(`Choose ${twin}`, () => ctx.choose(twin, side), { class: "rl-cite" })]
-          : []),
-      ),
+    return fold(
+      column.name,
+      [`rank ${rank}`, `score ${signed(score)}`],
+      open,
+      column === furthest,
+      element("p", { class: "rl-how" }, how),
+      litBars(parts, data),
+      ...(sum ? [element("p", { class: "rl-sum" }, sum)] : []),
+      ...(data.chunks.some((card) => card.id === twin)
+        ? [button(`Choose ${twin}`, () => ctx.choose(twin, side))]
+        : []),
     );
-  }
-  const after = nodes.findIndex((node) => node.dataset.stage === "rerank");
-  const reranked = found.findLast(({ column }) => column.stage === "rerank")?.column.name;
-  const at = nodes.findIndex((node) => reranked && node.dataset.fold === reranked);
-  nodes.splice(at + 1, 0, heat);
-  return nodes;
+  });
+  nodes.splice(reranked ? scores.findIndex(({ column }) => column === reranked) : nodes.length, 0, heat);
+  return nodes.reverse();
 }
 
 function fold(name, facts, open, usually, ...inside) {

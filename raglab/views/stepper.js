@@ -1,5 +1,5 @@
 // The stepper: Previous, Play, Next, and a button for each stage.
-// `at()` is the stage that is shown and `goTo(place)` asks for another; `draw` shows where they are.
+// `at()` is the stage that is shown, `goTo(place)` asks for another, `draw` shows where they are.
 
 const PACE = 1400; // milliseconds a stage, when played
 
@@ -53,9 +53,7 @@ function stepper({ stages, at, goTo }) {
   function draw() {
     if (steps.children.length !== stages().length)
       steps.replaceChildren(
-        ...stages().map((stage) =>
-          element("li", {}, button(stage.title, () => to(stage.place))),
-        ),
+        ...stages().map((stage) => element("li", {}, button(stage.title, () => to(stage.place)))),
       );
     [...steps.children].forEach((item, place) => {
       item.firstChild.textContent = stages()[place].title;
