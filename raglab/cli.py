@@ -237,9 +237,12 @@ def present(
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
 ) -> None:
     """Show a notebook as slides with live panels, for a projector."""
-    from raglab.present import find_notebook, serve
+    from raglab.present import find_notebook
 
-    serve(find_notebook(notebook, NOTEBOOKS), host=host, port=port, dark=dark, browser=browser)
+    found = find_notebook(notebook, NOTEBOOKS)
+    from raglab.present.server import serve  # seconds to import: only once there is what to show
+
+    serve(found, host=host, port=port, dark=dark, browser=browser)
 
 
 def sign(notebook: Path) -> None:

@@ -184,6 +184,7 @@ def _bm25(index: Index) -> BM25:
     return BM25.of(index)
 
 
+@lru_cache(maxsize=1)
 def shipped_weights() -> Weights:
     """The learned reranker's weights; the file says what they were trained on."""
     return Weights.load(DATA / "rerank" / "weights.json")

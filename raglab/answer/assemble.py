@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from raglab.llm import fence
 from raglab.types import Context, Drop, Hit, Query, RagLabError, Ranking
@@ -55,9 +56,11 @@ def _figures(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text) if any(c.isdigit() for c in word)}
 
 
-def _triples(text: str) -> set[tuple[str, ...]]:
+@lru_cache(maxsize=1024)  # each hit is held against every one that is kept
+def _triples(text: str) -> frozenset[tuple[str, ...]]:
     words = [word.lower() for word in _WORD.findall(text)]
-    return {tuple(words[i : i + 3]) for i in range(max(1, len(words) - 2))} if words else set()
+    starts = range(max(1, len(words) - 2)) if words else ()
+    return frozenset(tuple(words[i : i + 3]) for i in starts)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 BUNDLED = "all-MiniLM-L6-v2"
 BATCH = 32  # texts a forward pass
-RECENT = 512  # queries whose encodings are remembered: some megabytes
+RECENT = 512
+COUNTS = 8192  # queries whose encodings are remembered: some megabytes
 SAVE_EVERY = 64  # texts between two writes to the cache: at most so many are lost to a kill
 
 
@@ -63,6 +64,7 @@ class SentenceEncoder:
         self.query_prompt = query_prompt
         self._cache = EmbeddingCache(cache) if cache else None
         self._recent: OrderedDict[str, Encoding] = OrderedDict()  # queries, asked by each stage
+        self._counts: OrderedDict[str, int] = OrderedDict()
         self.embedded = 0  # texts that went through the network, cached ones not counted
 
     def __repr__(self) -> str:
@@ -112,8 +114,14 @@ class SentenceEncoder:
         return self._recent[text]
 
     def count(self, text: str) -> int:
-        """Word pieces in a text, however long it is."""
-        return len(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        """Word pieces in a text, however long it is. The last counts are remembered: a chunk is
+        counted again with every prompt that it is put into."""
+        if text not in self._counts:
+            found = len(self.tokenizer.encode(text, add_special_tokens=False).ids)
+            self._counts[text] = found
+            if len(self._counts) > COUNTS:
+                self._counts.popitem(last=False)
+        return self._counts[text]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where each word piece of the whole text stands, in characters."""

@@ -48,7 +48,8 @@ function predictPanel(ctx) {
   const textOf = (place) => JSON.stringify(challengeAt(ctx, place));
   const titleOf = (place) => ctx.data().stages?.[place]?.title ?? "the next stage";
   const heading = (place) => element("h2", {}, `Predict: ${titleOf(place)}`);
-  const go = (place) => button(`Go on: show ${titleOf(place)}`, () => goOn(place), { class: "rl-go" });
+  const go = (place) =>
+    button(`Go on: show ${titleOf(place)}`, () => goOn(place), { class: "rl-go" });
 
   // The step may stand there already, held back: it is put anew, so that all who watch it look.
   function goOn(place) {
@@ -91,19 +92,19 @@ function predictPanel(ctx) {
   function revealed(place, asked, order, words) {
     return [
       heading(place),
-      element("p", { class: "rl-pairs" }, words || inPairs(...pairsRight(order, asked.truth))),
+      line("pairs", words || inPairs(...pairsRight(order, asked.truth))),
       sideBySide(order, asked, ctx),
-      element("p", { class: "rl-how" }, "▲ higher than you put it, ▼ lower, = as you put it."),
-      element("p", { class: "rl-said" }, asked.why),
+      line("how", "▲ higher than you put it, ▼ lower, = as you put it."),
+      line("said", asked.why),
       element("div", { class: "rl-actions" }, go(place)),
     ];
   }
 
   function nothing(place) {
     if (place >= (ctx.data().stages?.length ?? 0))
-      return [element("p", { class: "rl-how" }, "Every stage is shown.")];
+      return [line("how", "Every stage is shown.")];
     return [
-      element("p", { class: "rl-how" }, `There is nothing to predict at ${titleOf(place)}.`),
+      line("how", `There is nothing to predict at ${titleOf(place)}.`),
       element("div", { class: "rl-actions" }, go(place)),
     ];
   }
@@ -139,8 +140,8 @@ function predictPanel(ctx) {
       element("p", {}, asked.question),
       ...(given
         ? [
-            element("p", { class: "rl-how" }, `You said: ${given}`),
-            element("p", { class: "rl-said" }, told || "Each knob is tried, one by one."),
+            line("how", `You said: ${given}`),
+            line("said", told || "Each knob is tried, one by one."),
           ]
         : [knobForm(asked.options)]),
     );
@@ -149,8 +150,8 @@ function predictPanel(ctx) {
 
   function knobForm(options) {
     const name = freshId();
-    const one = (option) =>
-      element("label", {}, element("input", { type: "radio", name, value: option, required: true }), option);
+    const radio = (value) => element("input", { type: "radio", name, value, required: true });
+    const one = (option) => element("label", {}, radio(option), option);
     const choice =
       options.length <= FEW
         ? element(
@@ -220,7 +221,7 @@ function pairsRight(guess, truth) {
 
 const inPairs = (right, pairs) => `${right} of ${pairs} pairs ${right === 1 ? "is" : "are"} right.`;
 
-// -- an order to make ----------------------------------------------------------------------------
+// -- an order to make -----------------------------------------------------------------------------
 
 function orderList(asked, ctx, named, help) {
   const list = element("ol", { class: "rl-order", "aria-labelledby": named });
@@ -233,6 +234,13 @@ function orderList(asked, ctx, named, help) {
   const placed = (item) => `place ${at(item) + 1} of ${items().length}`;
 
   for (const id of asked.chunk_ids) {
+    const lift = { "aria-pressed": "false", "aria-describedby": help };
+    const pull = (words, by, way) =>
+      button(words, () => nudge(item, by), {
+        class: `rl-small rl-${way}`,
+        tabindex: "-1",
+        "aria-label": `Move ${id} ${way}`,
+      });
     const item = element(
       "li",
       { "data-chunk": id },
@@ -240,14 +248,14 @@ function orderList(asked, ctx, named, help) {
       element("span", { class: "rl-place", "aria-hidden": "true" }),
       element(
         "button",
-        { type: "button", class: "rl-lift", "aria-pressed": "false", "aria-describedby": help, onclick: () => toggle(item) },
+        { type: "button", class: "rl-lift", ...lift, onclick: () => toggle(item) },
         element("span", { class: "rl-unseen" }),
         element("bdi", { class: "rl-order-title" }, nameOf(id)),
         element("bdi", { class: "rl-order-id" }, id),
       ),
       button("Text", () => ctx.choose(id), { class: "rl-small", "aria-label": `Text of ${id}` }),
-      button("▲", () => nudge(item, -1), { class: "rl-small rl-up", tabindex: "-1", "aria-label": `Move ${id} up` }),
-      button("▼", () => nudge(item, 1), { class: "rl-small rl-down", tabindex: "-1", "aria-label": `Move ${id} down` }),
+      pull("▲", -1, "up"),
+      pull("▼", 1, "down"),
     );
     list.append(item);
   }
@@ -288,7 +296,8 @@ function orderList(asked, ctx, named, help) {
     lifted = { item, from: items() };
     lifter(item).setAttribute("aria-pressed", "true");
     item.classList.add("rl-lifted");
-    ctx.announce(`Lifted ${item.dataset.chunk}, ${placed(item)}. Arrows move it, Space drops it, Escape puts it back.`);
+    const keys = "Arrows move it, Space drops it, Escape puts it back.";
+    ctx.announce(`Lifted ${item.dataset.chunk}, ${placed(item)}. ${keys}`);
   }
 
   function drop(words) {
@@ -367,12 +376,13 @@ function orderList(asked, ctx, named, help) {
   return { el: list, order: () => items().map((item) => item.dataset.chunk) };
 }
 
-// -- the guess beside the truth ------------------------------------------------------------------
+// -- the guess beside the truth -------------------------------------------------------------------
 
 function sideBySide(order, asked, ctx) {
   const holders = new Set(
     ctx.data().chunks?.filter((card) => card.marks.includes("evidence")).map((card) => card.id),
   );
+  const title = (id) => `${holders.has(id) ? "★ " : ""}${asked.titles?.[id] || id}`;
   const row = (id, n, more = []) =>
     element(
       "li",
@@ -381,15 +391,16 @@ function sideBySide(order, asked, ctx) {
       element(
         "span",
         { class: "rl-order-words" },
-        element("bdi", { class: "rl-order-title" }, `${holders.has(id) ? "★ " : ""}${asked.titles?.[id] || id}`),
+        element("bdi", { class: "rl-order-title" }, title(id)),
         element("bdi", { class: "rl-order-id" }, id),
       ),
       ...more,
     );
   const moved = (id, n) => {
     const by = order.indexOf(id) - n; // places that it stands higher than it was put
-    const shown = by === 0 ? "=" : `${by > 0 ? "▲" : "▼"} ${Math.abs(by)}`;
-    const spoken = by === 0 ? "as you put it" : `${Math.abs(by)} ${by > 0 ? "higher" : "lower"} than you put it`;
+    const [far, up] = [Math.abs(by), by > 0];
+    const shown = by === 0 ? "=" : `${up ? "▲" : "▼"} ${far}`;
+    const spoken = by === 0 ? "as you put it" : `${far} ${up ? "higher" : "lower"} than you put it`;
     return element(
       "span",
       { class: by === 0 ? "rl-moved rl-same" : "rl-moved", title: spoken },
@@ -400,9 +411,11 @@ function sideBySide(order, asked, ctx) {
   const middle = (n) => (n + 0.5) * REVEAL_ROW;
   const lines = order.map((id, n) => {
     const to = asked.truth.indexOf(id);
-    return drawn("path", { class: to === n ? "rl-same" : null, d: bezier(0, middle(n), 40, middle(to)) });
+    const d = bezier(0, middle(n), 40, middle(to));
+    return drawn("path", { class: to === n ? "rl-same" : null, d });
   });
   const high = order.length * REVEAL_ROW;
+  const frame = { width: 40, height: high, viewBox: `0 0 40 ${high}`, "aria-hidden": "true" };
   return element(
     "div",
     { class: "rl-reveal" },
@@ -412,7 +425,7 @@ function sideBySide(order, asked, ctx) {
       element("h3", {}, "Your order"),
       element("ol", {}, ...order.map((id, n) => row(id, n))),
     ),
-    drawn("svg", { width: 40, height: high, viewBox: `0 0 40 ${high}`, "aria-hidden": "true" }, ...lines),
+    drawn("svg", frame, ...lines),
     element(
       "div",
       {},

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from itertools import count as counting
-from typing import Any
 
 from raglab.evaluate.evidence import supporting
 from raglab.evaluate.rewriting import as_query
@@ -84,7 +82,7 @@ def ask(opened: Pipeline, settings: Settings, text: str, questions: Mapping[str,
     model = flow_model(
         trace,
         evidence,
-        count=_counter(pipeline),
+        count=getattr(pipeline.assembler, "count", None),
         price=kit.price,
         hidden=_hidden(pipeline, kit.chunks, evidence),
     )
@@ -128,17 +126,6 @@ def _hidden(pipeline: Pipeline, chunks: Sequence[Chunk], evidence: Sequence[str]
         for chunk in chunks
         if chunk.chunk_id in evidence and not pipeline.allowed(chunk)
     }
-
-
-def _counter(pipeline: Pipeline) -> Any:
-    """The assembler's way to count tokens, with a memory: chunks come again with every run."""
-    count = getattr(pipeline.assembler, "count", None)
-    return _remembering(count) if count else None
-
-
-@lru_cache(maxsize=8)
-def _remembering(count: Any) -> Any:
-    return lru_cache(maxsize=20_000)(count)
 
 
 def _hits(trace: Trace) -> list[Hit]:

@@ -97,7 +97,10 @@ async function asPng(svg) {
   await image.decode();
   const { naturalWidth: wide, naturalHeight: high } = image;
   const scale = Math.min(FINER, MOST_PIXELS / Math.max(wide, high));
-  const canvas = element("canvas", { width: Math.round(wide * scale), height: Math.round(high * scale) });
+  const canvas = element("canvas", {
+    width: Math.round(wide * scale),
+    height: Math.round(high * scale),
+  });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((done, fail) =>
     canvas.toBlob((blob) => (blob ? done(blob) : fail(new Error("no PNG"))), "image/png"),
@@ -115,7 +118,7 @@ async function copied(node, tell) {
   }
 }
 
-// -- the exact prompt ------------------------------------------------------------------------------
+// -- the exact prompt -----------------------------------------------------------------------------
 
 function promptDialog(ctx) {
   const shown = textDialog("The exact prompt", "");
@@ -128,7 +131,8 @@ function promptDialog(ctx) {
   }
 
   function ask() {
-    if (ctx.offline) return fillIn(ctx.model.get("prompts")?.[side] ?? "The prompt is not in this page.");
+    const kept = ctx.model.get("prompts")?.[side];
+    if (ctx.offline) return fillIn(kept ?? "The prompt is not in this page.");
     shown.fillIn("", "reading…");
     ctx.send({ do: "prompt", side });
   }
@@ -158,8 +162,9 @@ function blockOf(text, number) {
 // A text to read in whole and to copy.  Escape closes it, and the focus goes back where it was.
 function textDialog(title, note) {
   const id = freshId();
-  const about = element("p", { class: "rl-how" }, note);
-  const pre = element("pre", { class: "rl-code", tabindex: "0", role: "region", "aria-label": title });
+  const about = line("how", note);
+  const reads = { tabindex: "0", role: "region", "aria-label": title };
+  const pre = element("pre", { class: "rl-code", ...reads });
   const told = element("span", { class: "rl-about", role: "status" });
   const copy = () =>
     copied(pre, (words) => {

@@ -20,7 +20,9 @@ function whynotPanel(ctx) {
   function missing() {
     const { verdict, chunks } = ctx.data();
     if (ctx.offline || !verdict?.length) return "";
-    const kept = chunks.filter((card) => card.marks.includes("evidence") && card.fate.kind === "kept");
+    const kept = chunks.filter(
+      (card) => card.marks.includes("evidence") && card.fate.kind === "kept",
+    );
     if (kept.length === verdict.length) return "";
     return kept.length
       ? "Why is some of the evidence not in the prompt?"
@@ -49,7 +51,7 @@ function whynotPanel(ctx) {
       "li",
       {},
       ctx.offline ? element("strong", {}, words) : button(words, () => apply(one)),
-      ...(moves ? [element("p", { class: "rl-how" }, moves[0].toUpperCase() + moves.slice(1))] : []),
+      ...(moves ? [line("how", moves[0].toUpperCase() + moves.slice(1))] : []),
     );
   }
 
@@ -59,17 +61,24 @@ function whynotPanel(ctx) {
     const none = `No single knob rescues it. Settings tried: ${tried}.`;
     return [
       element("h2", {}, chunk ? "Why not this one?" : "Why not the answer's chunk?"),
-      ...(chunk ? [element("p", { class: "rl-id" }, chunk)] : []),
+      ...(chunk ? [line("id", chunk)] : []),
       ...(loss?.step && !words?.includes(loss.reason)
-        ? [element("p", { class: "rl-fate rl-lost" }, `Lost at ${loss.step}: ${loss.reason}.`)]
+        ? [line("fate rl-lost", `Lost at ${loss.step}: ${loss.reason}.`)]
         : []),
-      element("p", { class: "rl-said" }, words),
+      line("said", words),
       ...(rescues.length ? [list(rescues.slice(0, SHOWN_RESCUES))] : []),
       ...(rest.length
-        ? [element("details", {}, element("summary", {}, `${rest.length} more that would do`), list(rest))]
+        ? [
+            element(
+              "details",
+              {},
+              element("summary", {}, `${rest.length} more that would do`),
+              list(rest),
+            ),
+          ]
         : []),
-      ...(tried && !rescues.length && !words.includes("knob") ? [element("p", { class: "rl-fate" }, none)] : []),
-      ...(skipped.length ? [element("p", { class: "rl-how" }, `Not tried: ${skipped.join("; ")}.`)] : []),
+      ...(tried && !rescues.length && !words.includes("knob") ? [line("fate", none)] : []),
+      ...(skipped.length ? [line("how", `Not tried: ${skipped.join("; ")}.`)] : []),
       ...(sizes && !ctx.offline
         ? [button("Try other chunk sizes too", () => ask({ sizes: true }), { disabled: waiting })]
         : []),
@@ -81,9 +90,10 @@ function whynotPanel(ctx) {
     const found = model.get("whynot") ?? {};
     const seen = promptSeen();
     const nodes = seen && found.words ? finding(found) : [];
-    if (!found.words && applied) nodes.push(element("p", { class: "rl-fate" }, applied));
-    if (waiting) nodes.push(element("p", { class: "rl-how" }, "Each knob is tried, one by one."));
-    else if (seen && missing() && (!found.words || found.chunk)) nodes.push(button(missing(), () => ask()));
+    if (!found.words && applied) nodes.push(line("fate", applied));
+    if (waiting) nodes.push(line("how", "Each knob is tried, one by one."));
+    else if (seen && missing() && (!found.words || found.chunk))
+      nodes.push(button(missing(), () => ask()));
     el.replaceChildren(...nodes);
     el.hidden = !nodes.length;
     if (focused && !el.matches(":focus-within")) el.focus({ preventScroll: true });

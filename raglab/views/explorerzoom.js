@@ -3,10 +3,17 @@
 //
 // While the reader predicts, no panel tells of a stage that the picture still hides.
 
+const READING =
+  "A row is a rank, a line is a chunk. Choose a row to see its text and what its score is made of.";
 const CITED = ".rl-begins-cited";
+const LATE =
+  "The first stage's score, and for each piece of the query how much better this chunk matches it " +
+  "than the other candidates do.";
 const SIGNALS = 9; // of the learned reranker
 const SEVERAL = 4; // addends that are still read as one sum
 const DARKEST = 55; // percent of the colour in a heat map's cell: its number stays readable
+
+const line = (kind, words) => element("p", { class: `rl-${kind}` }, words);
 
 function zoomPanel(ctx) {
   const { model } = ctx;
@@ -26,7 +33,8 @@ function zoomPanel(ctx) {
   // The last place of this side's run that may be told of: what is predicted is A's.
   function limitOf() {
     const limit = seenUpTo(ctx);
-    return ctx.side() === "b" && limit < Infinity ? sameStage(limit, ctx.data(), ctx.data("b")) : limit;
+    const other = ctx.side() === "b" && limit < Infinity && ctx.data("b");
+    return other?.stages ? sameStage(limit, ctx.data(), other) : limit;
   }
 
   function draw() {
@@ -35,14 +43,15 @@ function zoomPanel(ctx) {
     const card = data.chunks?.find((one) => one.id === model.get("selected"));
     const key = card ? `${side}\n${card.id}` : "";
     const focused = el.matches(":focus-within");
-    const scrolled = [el.scrollTop, places?.text.firstElementChild?.scrollTop ?? 0];
+    const box = () => places?.text.firstElementChild ?? {};
+    const scrolled = [el.scrollTop, box().scrollTop];
     const same = key === shown;
     shown = key;
     places = card ? { side, card, data, text: element("div"), heat: element("div") } : null;
     body.replaceChildren(...(card ? chunkNodes() : welcomeNodes(data)));
     if (card) fillIn();
     el.scrollTop = same ? scrolled[0] : 0;
-    if (same && places?.text.firstElementChild) places.text.firstElementChild.scrollTop = scrolled[1];
+    if (same) box().scrollTop = scrolled[1];
     if (focused && !el.matches(":focus-within")) el.focus({ preventScroll: true });
   }
 
@@ -53,9 +62,10 @@ function zoomPanel(ctx) {
     const answered = data.stages.length - 1 <= limit;
     const lost = decided && card.fate.kind !== "kept";
     const dated = [card.source, card.updated && `updated ${card.updated}`].filter(Boolean);
-    const found = data.columns.flatMap((column) =>
-      column.place > limit ? [] : column.rows.filter(([id]) => id === card.id).map((row) => ({ column, row })),
-    );
+    const found = data.columns
+      .filter(({ place, stage }) => place <= limit && stage !== "assemble") // which gives no scores
+      .map((column) => ({ column, row: column.rows.find(([id]) => id === card.id) }))
+      .filter(({ row }) => row);
     return [
       element(
         "div",
@@ -66,11 +76,14 @@ function zoomPanel(ctx) {
           "aria-label": "Clear the selection",
         }),
       ),
-      element("p", { class: "rl-id" }, card.id),
-      ...(model.get("comparing") ? [element("p", { class: "rl-about" }, `In pipeline ${side.toUpperCase()}`)] : []),
-      ...[within(card), dated.join(" · ")]
+      line("id", card.id),
+      ...[
+        model.get("comparing") && `In pipeline ${side.toUpperCase()}`,
+        headingAlone(card),
+        dated.join(" · "),
+      ]
         .filter(Boolean)
-        .map((words) => element("p", { class: "rl-about" }, words)),
+        .map((words) => line("about", words)),
       element(
         "p",
         { class: "rl-marks" },
@@ -93,7 +106,7 @@ function zoomPanel(ctx) {
       ),
       element("h3", {}, "Text"),
       places.text,
-      ...(found.some(({ column }) => column.stage !== "assemble") ? [element("h3", {}, "Score at every stage")] : []),
+      ...(found.length ? [element("h3", {}, "Score at every stage")] : []),
       ...stageFolds(ctx, data, side, found, open, places.heat),
     ];
   }
@@ -106,7 +119,7 @@ function zoomPanel(ctx) {
     const detail = texts.of(places.side, card.id);
     if (!detail) {
       const waiting = ctx.offline ? "The text is not in this page." : "reading…";
-      text.replaceChildren(element("p", { class: "rl-about rl-waiting" }, waiting));
+      text.replaceChildren(line("about rl-waiting", waiting));
       heat.replaceChildren();
       return;
     }
@@ -134,8 +147,10 @@ function zoomPanel(ctx) {
     const assembled = data.columns?.find((column) => column.stage === "assemble");
     if (!assembled || assembled.place > limitOf()) return [];
     const [, number] = assembled.rows.find(([id]) => id === model.get("selected")) ?? [];
-    const open = button("The exact prompt", () => prompt.show(ctx.side(), number, open), { "aria-haspopup": "dialog" });
-    return [open];
+    const opener = button("The exact prompt", () => prompt.show(ctx.side(), number, opener), {
+      "aria-haspopup": "dialog",
+    });
+    return [opener];
   }
 
   function welcomeNodes(data) {
@@ -151,10 +166,10 @@ function zoomPanel(ctx) {
     const prompting = promptButton(data);
     return [
       ...(told.length ? [element("h2", {}, "Where is the answer?")] : []),
-      ...told.map((words) => element("p", { class: "rl-verdict" }, words)),
+      ...told.map((words) => line("verdict", words)),
       ...(prompting.length ? [element("div", { class: "rl-actions" }, ...prompting)] : []),
       element("h2", {}, "How to read this"),
-      element("p", {}, "A row is a rank, a line is a chunk. Choose a row to see its text and what its score is made of."),
+      element("p", {}, READING),
       element(
         "ul",
         { class: "rl-legend" },
@@ -164,7 +179,7 @@ function zoomPanel(ctx) {
         key("lost", "× lost, and where"),
         ...(comparing ? [key("only", "◆ in this prompt, not in the other")] : []),
       ),
-      element("p", { class: "rl-keys" }, "Keys: arrows move among rows, Enter chooses, Escape clears."),
+      line("keys", "Keys: arrows move among rows, Enter chooses, Escape clears."),
     ];
   }
 
@@ -180,8 +195,10 @@ function zoomPanel(ctx) {
   el.addEventListener("focusin", (event) => point(event.target));
   el.addEventListener("focusout", () => point(null));
   ctx.onWord((word) => {
-    for (const node of el.querySelectorAll("[data-word], [data-lights]"))
-      node.classList.toggle("rl-lit", word !== null && [node.dataset.word, node.dataset.lights].includes(String(word)));
+    for (const node of el.querySelectorAll("[data-word], [data-lights]")) {
+      const of = [node.dataset.word, node.dataset.lights];
+      node.classList.toggle("rl-lit", word !== null && of.includes(String(word)));
+    }
   });
 
   ctx.watch(["selected"], onSelected);
@@ -237,7 +254,7 @@ function chunkTexts(ctx, arrived) {
   };
 }
 
-// -- text ------------------------------------------------------------------------------------------
+// -- text -----------------------------------------------------------------------------------------
 
 // Chips that light and go to what they name, and the text in a box of its own.
 function litText(detail, data, id) {
@@ -272,15 +289,17 @@ function litText(detail, data, id) {
       "div",
       { class: "rl-chips", role: "group", "aria-label": "What lights up in the text" },
       ...spans.map(([kind, label]) =>
-        chip(label, detail[kind].length, `.rl-begins-${kind}`, { class: `rl-chip rl-mark rl-${kind}` }),
-      ),
-      ...there.map((index) =>
-        chip(`${words[index].text} ×${counts.get(index)}`, counts.get(index), `.rl-word[data-word="${index}"]`, {
-          "data-word": index,
+        chip(label, detail[kind].length, `.rl-begins-${kind}`, {
+          class: `rl-chip rl-mark rl-${kind}`,
         }),
       ),
+      ...there.map((index) => {
+        const count = counts.get(index);
+        const selector = `.rl-word[data-word="${index}"]`;
+        return chip(`${words[index].text} ×${count}`, count, selector, { "data-word": index });
+      }),
     ),
-    ...(missing.length ? [element("p", { class: "rl-about" }, `Not in it: ${missing.join(", ")}`)] : []),
+    ...(missing.length ? [line("about", `Not in it: ${missing.join(", ")}`)] : []),
   ];
 }
 
@@ -324,7 +343,8 @@ function litRuns(detail) {
 }
 
 // A heading begins with its document's title, which stands above it already.
-const within = ({ heading, title }) => (heading.startsWith(title) ? heading.slice(title.length).replace(/^ > /, "") : heading);
+const headingAlone = ({ heading, title }) =>
+  heading.startsWith(title) ? heading.slice(title.length).replace(/^ > /, "") : heading;
 
 // Scrolls the text in its box, and nothing else, to the n-th of what the selector finds.
 function goToLight(place, selector, n) {
@@ -344,14 +364,12 @@ function scrollWithin(box, node) {
   if (!seen) box.scrollTop += at.top - frame.top - box.clientHeight / 4;
 }
 
-// -- scores ----------------------------------------------------------------------------------------
+// -- scores ---------------------------------------------------------------------------------------
 
 // A fold for each stage, the furthest first. Which are open is remembered from chunk to chunk.
 function stageFolds(ctx, data, side, found, open, heat) {
-  const scores = found.filter(({ column }) => column.stage !== "assemble"); // it gives no new ones
-  const furthest = scores.at(-1)?.column;
-  const reranked = scores.findLast(({ column }) => column.stage === "rerank")?.column;
-  const nodes = scores.map(({ column, row }) => {
+  const furthest = found.at(-1)?.column;
+  const nodes = found.map(({ column, row }) => {
     const [, rank, score, parts] = row;
     const { how, sum, twin } = scored(data, column, row);
     return fold(
@@ -359,15 +377,16 @@ function stageFolds(ctx, data, side, found, open, heat) {
       [`rank ${rank}`, `score ${signed(score)}`],
       open,
       column === furthest,
-      element("p", { class: "rl-how" }, how),
+      line("how", how),
       litBars(parts, data),
-      ...(sum ? [element("p", { class: "rl-sum" }, sum)] : []),
+      ...(sum ? [line("sum", sum)] : []),
       ...(data.chunks.some((card) => card.id === twin)
         ? [button(`Choose ${twin}`, () => ctx.choose(twin, side))]
         : []),
     );
   });
-  nodes.splice(reranked ? scores.findIndex(({ column }) => column === reranked) : nodes.length, 0, heat);
+  const reranked = found.findLastIndex(({ column }) => column.stage === "rerank");
+  nodes.splice(reranked < 0 ? nodes.length : reranked, 0, heat);
   return nodes.reverse();
 }
 
@@ -407,18 +426,21 @@ function scored(data, column, [id, , score, parts]) {
   }
   if (column.stage === "fuse") {
     const k = Number(/^RRF\(k=(\d+)/.exec(column.settings)?.[1] ?? NaN);
-    if (Number.isNaN(k)) return { how: "A part for each list: its score, brought to one scale.", sum };
+    if (Number.isNaN(k))
+      return { how: "A part for each list: its score, brought to one scale.", sum };
     const weighted = !/weights=(\(\)|\{\})/.test(column.settings);
+    const top = weighted ? "weight" : "1";
     const each = rows
       .filter(([, row]) => row)
-      .map(([name, row]) => `${name} ${weighted ? "weight" : 1} / (${k} + ${row[1]})`);
-    return { how: `${weighted ? "weight" : 1} / (k + rank) for each list: ${each.join(", ")}.`, sum };
+      .map(([name, row]) => `${name} ${top} / (${k} + ${row[1]})`);
+    return { how: `${top} / (k + rank) for each list: ${each.join(", ")}.`, sum };
   }
   if (names[0] === "relevance") {
-    const trade = Number(/trade=([\d.]+)/.exec(column.settings)?.[1] ?? NaN);
-    const named = Number.isNaN(trade)
-      ? "Relevance"
-      : `The trade is ${trade}: ${trade} × relevance − ${figure(1 - trade).replace(/0+$/, "")} × likeness`;
+    const [, found] = /trade=([\d.]+)/.exec(column.settings) ?? []; // long settings are cut short
+    const rest = Number((1 - found).toFixed(3));
+    const named = found
+      ? `The trade is ${found}: ${found} × relevance − ${rest} × likeness`
+      : "A share of relevance, less a share of likeness";
     if (names.length === 1) return { how: `${named}. Nothing like it was chosen before.`, sum };
     const twin = names[1].replace(/^like /, "");
     return { how: `${named} to the chunk above it that it is most like, ${twin}.`, sum, twin };
@@ -428,7 +450,7 @@ function scored(data, column, [id, , score, parts]) {
     const late = values.slice(-pieces).reduce((total, value) => total + value, 0);
     const first = values.slice(0, -pieces);
     return {
-      how: "The first stage's score, and for each piece of the query how much better this chunk matches it than the other candidates do.",
+      how: LATE,
       sum: addedUp([...first, late], score, ` (${pieces} pieces)`),
     };
   }
@@ -461,7 +483,7 @@ function litBars(parts, data) {
   return list;
 }
 
-// -- late interaction ------------------------------------------------------------------------------
+// -- late interaction -----------------------------------------------------------------------------
 
 // Rows are pieces of the query, columns pieces of the chunk. The framed cells add up to MaxSim.
 function heatFold({ query, chunk, cosines, best }, data, reached, open) {
@@ -489,12 +511,12 @@ function heatFold({ query, chunk, cosines, best }, data, reached, open) {
     node.style.background = `color-mix(in srgb, var(--plain) ${share.toFixed(0)}%, var(--ground))`;
     return node;
   };
-  const signedShort = (value) => value.toFixed(2).replace("-", "−");
+  const short = (value) => value.toFixed(2).replace("-", "−");
   const total = frames.reduce((sum, at, row) => sum + cosines[row][at], 0);
   const table = element(
     "table",
     { class: "rl-heat" },
-    element("caption", { class: "rl-unseen" }, "Cosine of each piece of the query to pieces of the chunk"),
+    element("caption", { class: "rl-unseen" }, "Cosine of pieces of the query and of the chunk"),
     element(
       "thead",
       {},
@@ -520,16 +542,18 @@ function heatFold({ query, chunk, cosines, best }, data, reached, open) {
       ),
     ),
   );
+  const how = [
+    reached ? "" : "It never came to the reranker, which would have seen this.",
+    "Rows: pieces of the query. Columns: pieces of the chunk near a best match.",
+    `The stronger the colour, the higher the cosine (${short(low)} to ${short(high)}).`,
+    "Framed: the best of its row; these add up to MaxSim.",
+  ];
   return fold(
     "Piece by piece",
     [`MaxSim ${total.toFixed(2)}`],
     open,
     false,
-    element(
-      "p",
-      { class: "rl-how" },
-      `${reached ? "" : "It never came to the reranker, which would have seen this. "}Rows: pieces of the query. Columns: pieces of the chunk near a best match. The stronger the colour, the higher the cosine (${signedShort(low)} to ${signedShort(high)}). Framed: the best of its row; these add up to MaxSim.`,
-    ),
+    line("how", how.join(" ").trim()),
     element(
       "div",
       {
