@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 BUNDLED = "all-MiniLM-L6-v2"
 BATCH = 32  # texts a forward pass
-RECENT = 512
-COUNTS = 8192  # queries whose encodings are remembered: some megabytes
+RECENT = 512  # queries whose encodings are remembered: some megabytes
+COUNTS = 8192  # texts whose lengths are
 SAVE_EVERY = 64  # texts between two writes to the cache: at most so many are lost to a kill
 
 

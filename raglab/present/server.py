@@ -46,7 +46,7 @@ EVERYWHERE = ("0.0.0.0", "")
 class Kernels(AsyncMappingKernelManager):
     """What a cell prints goes to the page. What a kernel says of itself as it ends, to nobody."""
 
-    async def start_kernel(self, **options: Any) -> Any:
+    async def start_kernel(self, **options: Any) -> Any:  # type: ignore[override]
         return await super().start_kernel(**options, stdout=DEVNULL, stderr=DEVNULL)
 
 
