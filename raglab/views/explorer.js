@@ -39,9 +39,9 @@ function explorerContext(model, live) {
       live.textContent = words;
     },
     choose(id, side = "a") {
-      const turned = id && id === model.get("selected") && side !== sideChosen;
+      const turned = id && id === model.get("selected");
       sideChosen = side;
-      if (turned) again(); // the same chunk, of the other run
+      if (turned) again(); // of the other run, or cited once more
       else ctx.put("selected", id);
     },
     data: (side = "a") => model.get(side === "b" ? "other" : "data"),

@@ -223,6 +223,7 @@ class Explorer(Flow):
                 knob = {"question": question, "options": options}
         with self.hold_sync():
             self.challenges, self.knob_question, self.knob_guess = found, knob, ""
+            self.guess = {}  # the same guess of another run is another guess
 
     def _judge(self, change: object) -> None:
         if not self.guess:

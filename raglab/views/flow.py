@@ -117,7 +117,7 @@ def widget_page(
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return PAGE.format(
         title=escape(clean(title)),
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        policy=POLICY.format(digest),
         style=style + PAGE_STYLE,
         fallback=clean(fallback),
         data=data,
@@ -125,6 +125,9 @@ def widget_page(
         script=script,
     )
 
+
+# Images from data: are those that the page makes of itself; nothing is fetched.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{}'"
 
 # The page's stand-in for the widget's model: the same verbs, no kernel behind them.
 STUB = """

@@ -118,6 +118,7 @@
   byId("next").addEventListener("click", keys.ArrowRight);
   byId("code").addEventListener("click", toggleCode);
   slides.forEach((slide, at) => slide.setAttribute("aria-label", titles[at]));
+  byId("title").textContent = titles[0];
   byId("status").textContent = "Starting Python";
   fromHash();
   hint();
