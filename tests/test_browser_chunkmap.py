@@ -289,7 +289,7 @@ def test_a_hostile_document_is_inert_everywhere(show):
     page.wait_for_timeout(200)
     assert page.evaluate("window.hit") is None
     assert page.locator("img").count() == 0
-    assert page.locator("script").count() == 2
+    assert page.locator("script").count() == 3
     assert page.locator("[onload], [onerror]").count() == 0
     assert page.locator(".rl-status").inner_text() == HOSTILE
 

@@ -6,7 +6,6 @@ uses into the state that it needs, so that any of them can run alone.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ import nbformat
 import pytest
 from browser import assert_stayed_here, need_browser, open_browser, watch_requests
 from jupyter import copy_notebooks, jupyter_lab
+from labpage import OUTPUTS, PROMPTS, in_kernel, open_notebook, scroll_to
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from traces import a_trace
 
@@ -24,7 +24,8 @@ from raglab.views import Flow
 HERE = Path(__file__).resolve().parent
 NOTEBOOK = "00_first_query.ipynb"
 DESK = {"width": 1280, "height": 720}
-START = {"k": 20, "rrf_k": 60, "keep": 8}
+START = "{knob['name']: knob['value'] for knob in lab.knobs}"
+SLIDERS = ("Hits a retriever", "RRF's k", "Kept for the prompt")
 EMPTY = "The query is empty: type a question, then press Enter."
 HOSTILE = '<script>window.hacked=1</script><img src=x onerror="window.hacked=1">'
 # Run in the kernel: from then on it counts which stages do work, whatever the picture says.
@@ -82,50 +83,6 @@ SEEN = """(root) => {
   };
 }"""
 
-READY = """() => {
-  const here = globalThis.jupyterapp?.shell?.currentWidget;
-  return here?.context?.isReady && here.isRevealed && here.content.widgets.length > 0;
-}"""
-
-# Outputs are cleared first: what is there afterwards was made by this run.
-RUN_ALL = """async (seconds) => {
-  const { commands, shell } = jupyterapp;
-  const run = async () => {
-    await shell.currentWidget.sessionContext.ready;
-    await commands.execute("notebook:clear-all-cell-outputs");
-    await commands.execute("notebook:run-all-cells");
-    return true;
-  };
-  const late = new Promise((resolve) => setTimeout(() => resolve(false), seconds * 1000));
-  return Promise.race([run(), late]);
-}"""
-
-PROMPTS = """() => jupyterapp.shell.currentWidget.content.widgets
-  .filter((cell) => cell.model.type === "code")
-  .map((cell) => cell.node.querySelector(".jp-InputPrompt")?.textContent ?? "")"""
-
-SCROLL = """async (index) => {
-  const notebook = jupyterapp.shell.currentWidget.content;
-  await notebook.scrollToItem(index, "start");
-  notebook.widgets[index].node.scrollIntoView({ block: "start" });
-}"""
-
-ASK_KERNEL = """async ([code, wanted]) => {
-  const { kernel } = jupyterapp.shell.currentWidget.sessionContext.session;
-  const future = kernel.requestExecute({
-    code, store_history: false, user_expressions: wanted ? { wanted } : {},
-  });
-  const { content } = await future.done;
-  if (content.status !== "ok") throw new Error(`${content.ename}: ${content.evalue}`);
-  return wanted ? content.user_expressions.wanted.data["text/plain"] : "None";
-}"""
-
-# Of the model, because cells far from the screen may not be drawn yet.
-OUTPUTS = """() => jupyterapp.shell.currentWidget.content.widgets
-  .filter((cell) => cell.model.type === "code")
-  .flatMap((cell) => cell.model.outputs.toJSON())
-  .map(({ output_type, name }) => name ?? output_type)"""
-
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory) -> Iterator[SimpleNamespace]:  # type: ignore[no-untyped-def]
@@ -162,7 +119,7 @@ def first(page):  # type: ignore[no-untyped-def]
 def panel(page):  # type: ignore[no-untyped-def]
     """The second flow, over the notebook's question, its knobs where they stood at first."""
     flow = page.locator(".raglab-flow").nth(1)
-    scroll_to(page, "explore(pipeline")
+    scroll_to(page, "Explorer(pipeline")
     in_kernel(page, COUNT)
     # Messages keep their order: once this status is shown, all that was sent before it is drawn.
     reset = f"lab.query = query.text; lab.settings = {START}; lab.step = 5; lab.status = 'set'"
@@ -170,34 +127,11 @@ def panel(page):  # type: ignore[no-untyped-def]
     drawn = until(flow, lambda seen: seen["status"] == "set")
     assert counts(drawn)["dense"] == 20
     assert counts(drawn)["context"] == 8
-    assert flow.locator("output").all_inner_texts() == ["20", "60", "8"]
+    if flow.locator("details.rl-group:not([open])").count():
+        press(flow, "Knobs")
+    values = [flow.get_by_role("slider", name=label).input_value() for label in SLIDERS]
+    assert values == ["20", "60", "8"]
     return flow
-
-
-def open_notebook(house, name: str, run: bool = False):  # type: ignore[no-untyped-def]
-    if run:
-        house.lab.start_kernel(name)
-    page = house.context.new_page()
-    page.set_default_timeout(20_000)
-    page.on("pageerror", lambda error: house.errors.append(f"{name}: {error}"))
-    page.goto(house.lab.address(name))
-    page.wait_for_function(READY, timeout=60_000)
-    if run:
-        page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-        assert page.evaluate(RUN_ALL, 180), "the notebook did not run in three minutes"
-    return page
-
-
-def scroll_to(page, code: str) -> None:  # type: ignore[no-untyped-def]
-    page.evaluate(SCROLL, page.evaluate(
-        "(code) => jupyterapp.shell.currentWidget.content.widgets"
-        ".findIndex((cell) => cell.model.sharedModel.source.includes(code))", code,
-    ))  # fmt: skip
-
-
-def in_kernel(page, code: str, wanted: str = "") -> Any:  # type: ignore[no-untyped-def]
-    """Run code in the notebook's kernel, outside of its cells; the value of one expression."""
-    return ast.literal_eval(page.evaluate(ASK_KERNEL, [code, wanted]))
 
 
 def seen(flow) -> dict[str, Any]:  # type: ignore[no-untyped-def]
@@ -521,7 +455,12 @@ def _write_static(path: Path, source: Path) -> None:
     kept = {kind: bundle[kind] for kind in ("text/plain", "image/svg+xml")}
     output = new_output("display_data", data=kept)
     notebook.cells = [
-        *(cell for cell in notebook.cells if "Flow(" in str(cell.get("outputs", ""))),
+        *(
+            cell
+            for cell in notebook.cells
+            if "Flow(" in str(cell.get("outputs", ""))
+            or "Explorer(" in str(cell.get("outputs", ""))
+        ),
         new_code_cell("# hostile", outputs=[output], execution_count=1),
     ]
     nbformat.write(notebook, path)

@@ -67,7 +67,7 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         page = context.new_page()
         page.set_default_timeout(20_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.add_init_script(WATCH_STATUS)
+        page.add_init_script(WATCH_STATUS + LATE_KERNEL)
         page.goto(shown.address)
         page.wait_for_function(
             "window.said.some((text) => /cell failed/.test(text))", timeout=90_000
@@ -88,6 +88,16 @@ document.addEventListener("DOMContentLoaded", () => {
   new MutationObserver(note).observe(status, { childList: true });
   note();
 });
+"""
+
+# What the kernel says comes late, as on a slow network: results are there before their widgets.
+LATE_KERNEL = """
+const Plain = window.WebSocket;
+window.WebSocket = class extends Plain {
+  set onmessage(act) {
+    super.onmessage = this.url.includes("/channels") ? (event) => setTimeout(act, 300, event) : act;
+  }
+};
 """
 
 

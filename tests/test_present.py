@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from raglab import cli
 from raglab.present import find_notebook
-from raglab.present.server import addresses, bound, opened
+from raglab.present.server import WIDGET, addresses, bound, opened, parted
 from raglab.present.slides import cut, sections
 from raglab.types import RagLabError
 
@@ -164,6 +164,27 @@ def test_the_workbook_s_sections_are_its_slides(path: Path) -> None:
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     headings = re.findall(r"^## ", text, re.MULTILINE)
     assert len(slides(*notebook.cells)) == len(headings) + 1  # the aim stands before the first
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def result(*outputs: dict[str, Any], last: int | None = 9) -> dict[str, Any]:
+    cell = {"cell_type": "code", "outputs": list(outputs)}
+    payload = {"output_cell": cell, "cell_index": 8, "total_cell": last}
+    return {"action": "execution_result", "payload": payload}
+
+
+def test_a_widget_ends_a_message_and_the_last_message_ends_the_run() -> None:
+    words, widget = {"text": "words"}, {"data": {WIDGET: {"model_id": "1"}}}
+    assert parted(result(words, words, widget)) == [result(words, words, widget)]
+    assert parted(result(widget, words, widget, widget)) == [
+        result(widget, last=None),
+        result(words, widget, last=None),
+        result(widget),
+    ]
+    assert parted(result()) == [result()]
+    assert parted({"action": "initialized"}) == [{"action": "initialized"}]
 
 
 # -- where it is served ---------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from tornado.ioloop import IOLoop
 from tornado.netutil import bind_sockets
 from traitlets.config import Config
 from voila.app import Voila
+from voila.tornado.execution_request_handler import ExecutionRequestHandler
 
 from raglab.present.guard import guarded
 from raglab.present.slides import cut
@@ -40,6 +41,7 @@ from raglab.types import RagLabError
 
 PAGE = Path(__file__).with_name("page")
 IDLE = 1800  # seconds after which a kernel that nobody watches ends
+WIDGET = "application/vnd.jupyter.widget-view+json"
 EVERYWHERE = ("0.0.0.0", "")
 
 
@@ -48,6 +50,34 @@ class Kernels(AsyncMappingKernelManager):
 
     async def start_kernel(self, **options: Any) -> Any:  # type: ignore[override]
         return await super().start_kernel(**options, stdout=DEVNULL, stderr=DEVNULL)
+
+
+class Results(ExecutionRequestHandler):  # type: ignore[misc]
+    """Sends a cell's outputs, as voila does, but none after a widget in one message: the page
+    passes over what follows a widget that it has yet to hear of."""
+
+    def write_message(self, message: dict[str, Any], binary: bool = False) -> Any:
+        *before, last = parted(message)
+        for one in before:
+            super().write_message(one, binary)
+        return super().write_message(last, binary)
+
+
+def parted(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """A result as several, each of which ends with a widget or with the last output."""
+    payload = message.get("payload", {})
+    cell = payload.get("output_cell", {})
+    runs: list[list[Any]] = [[]]
+    for output in cell.get("outputs", ()):
+        if runs[-1] and WIDGET in runs[-1][-1].get("data", ()):
+            runs.append([])
+        runs[-1].append(output)
+    if len(runs) == 1:
+        return [message]
+    results = [{**payload, "output_cell": {**cell, "outputs": run}} for run in runs]
+    for result in results[:-1]:
+        result["total_cell"] = None  # at the last cell of all, the page hangs up
+    return [{**message, "payload": result} for result in results]
 
 
 class Stage(Voila):  # type: ignore[misc]  # voila's classes are untyped
@@ -65,7 +95,9 @@ class Stage(Voila):  # type: ignore[misc]  # voila's classes are untyped
         return {**super().init_settings(), **own}
 
     def init_handlers(self) -> list[Any]:
-        return [(path, guarded(one), *rest) for path, one, *rest in super().init_handlers()]
+        own = {ExecutionRequestHandler: Results}
+        found = super().init_handlers()
+        return [(path, guarded(own.get(one, one)), *rest) for path, one, *rest in found]
 
     def listen(self) -> None:
         """Serves until Ctrl-C, then ends the kernels."""

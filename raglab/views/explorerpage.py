@@ -1,8 +1,8 @@
 """The Explorer as a page of its own: all that is shown now, with no kernel behind it.
 
 Whatever the widget would have fetched when it is asked for lies in the page: the chunks' texts and
-what lights up in them, the prompt, the lines of Python, the picture.  Knobs are left out, since
-nothing would turn.
+what lights up in them, the prompt, the lines of Python, the picture.  Knobs say how the
+pipeline was set; with no kernel they are not drawn, since nothing would turn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCRIPT = joined(
 STYLE = joined(("flow.css", "explorer.css", "explorerpanels.css"))
 KEPT = (
     "title", "data", "step", "selected", "query", "comparing", "other", "difference",
-    "predicting", "challenges", "score", "whynot",
+    "predicting", "challenges", "score", "whynot", "knobs", "settings", "other_settings",
 )  # fmt: skip
 
 
@@ -36,9 +36,9 @@ def page(explorer: Explorer, run: Run, other: Run | None) -> str:
     state: dict[str, Any] = {name: getattr(explorer, name) for name in KEPT}
     state |= {
         "offline": True,
-        "knobs": [], "settings": {}, "idle": [], "other_idle": [], "presets": {},
+        "idle": [], "other_idle": [], "presets": {},
         "kinds": [], "surprises": [],
-        "undoable": 0, "other_settings": {}, "guess": {}, "reveal": {}, "knob_question": {},
+        "undoable": 0, "guess": {}, "reveal": {}, "knob_question": {},
         "knob_guess": "", "status": "", "busy": False, "progress": 0.0,
     }  # fmt: skip
     packed = {
