@@ -26,19 +26,20 @@ ASKED = "How much did contextual retrieval cut failed retrievals?"
 DESK = {"width": 1280, "height": 720}
 
 LOAD = (
-    """
+    f"asked = {ASKED!r}"
+    + """
+import json
 def reset(**more):
     e = explorer
     e.comparing = e.predicting = False
-    e.query = %r
+    e.query = asked
     e.settings = {knob["name"]: knob["value"] for knob in e.knobs} | more
     e.selected, e.step = "", 5
     e._past.clear()
     e.undoable = 0
     e.status = "set"
 """
-    % ASKED
-)  # noqa: UP031 - the braces are Python's own
+)
 
 # From a turned slider to the frame in which the new rows have been painted.
 TURN = """([root, label, value]) => new Promise((resolve) => {
@@ -251,7 +252,8 @@ def test_the_picture_at_three_sizes(page: Any, shown: Any, house: SimpleNamespac
         out = shown.evaluate(
             """(root) => {
               const edge = root.getBoundingClientRect();
-              const scrolls = (node) => node.closest(".rl-scroll, .rl-table, .rl-heat-box, .rl-live, pre");
+              const scrolls = (node) =>
+                node.closest(".rl-scroll, .rl-table, .rl-heat-box, .rl-live, pre");
               return [...root.querySelectorAll("button, input, select, p, h2, h3, table")]
                 .filter((node) => node.checkVisibility() && !scrolls(node))
                 .filter((node) => node.getBoundingClientRect().right > edge.right + 1)
@@ -289,10 +291,8 @@ def test_what_is_sent(page: Any, shown: Any) -> None:
     in_kernel(page, "explorer.settings = {**explorer.settings, 'k': 34}")
     wait_for(page, "len(explorer.data['chunks']) >= 50")
     data = in_kernel(page, "", "len(json.dumps(explorer.data))")
-    details = in_kernel(
-        page, "",
-        "len(json.dumps({c['id']: explorer._run.detail(c['id']) for c in explorer.data['chunks']}))",
-    )  # fmt: skip
+    every = "{c['id']: explorer._run.detail(c['id']) for c in explorer.data['chunks']}"
+    details = in_kernel(page, "", f"len(json.dumps({every}))")
     print(f"sent for 50 candidates: {data:,} bytes, and {details:,} with every chunk chosen")
     assert data + details < 150_000
     count = in_kernel(
