@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -204,16 +205,21 @@ def doctor() -> None:
 
 @app.command()
 def lab(
-    notebook: Annotated[str, typer.Argument(help="Which notebook to open.")] = FIRST,
+    notebook: Annotated[
+        str, typer.Argument(help="Its number, the start of its name, or a file.")
+    ] = FIRST,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
 ) -> None:
-    """Open JupyterLab at the first notebook."""
-    if not (NOTEBOOKS / notebook).is_file():
-        there = ", ".join(sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))) or "none"
-        raise RagLabError(f"no notebook {notebook!r} in {NOTEBOOKS}; there are: {there}")
-    sign(NOTEBOOKS / notebook)
+    """Open JupyterLab at the Explorer, or at another notebook."""
+    from raglab.present import find_notebook
+
+    found = find_notebook(notebook, NOTEBOOKS)
+    sign(found)
+    for other in NOTEBOOKS.glob("*.ipynb"):  # one leads to another
+        with suppress(Exception):  # one that cannot be read must not keep this one shut
+            sign(other)
     # `raglab` may run from an environment that was never activated: use its own jupyter.
-    command = [sys.executable, "-m", "jupyterlab", str(NOTEBOOKS / notebook)]
+    command = [sys.executable, "-m", "jupyterlab", str(found)]
     # Neither news nor a list of extensions: nothing is asked of the network.
     command += [f"--ServerApp.root_dir={NOTEBOOKS}", "--LabApp.news_url=None"]
     command += ["--LabApp.extension_manager=readonly"]

@@ -363,7 +363,7 @@ def test_an_unknown_notebook_names_those_that_are_there(started: list[list[str]]
     result = run("lab", "6_fuse.ipynb")
     assert isinstance(result.exception, RagLabError)
     assert "no notebook '6_fuse.ipynb'" in str(result.exception)
-    assert "there are: 00_first_query.ipynb, 05_fuse.ipynb" in str(result.exception)
+    assert "there are: 05_fuse.ipynb, explorer.ipynb" in str(result.exception)
     assert started == []
 
 

@@ -60,10 +60,11 @@ function knobInput(knob, attributes, turned) {
   return input;
 }
 
-// What was turned waits for a moment of quiet, and longer while `busy()`: then `send` gets it all
-// at once, the last value of each knob.
+// The first turn is sent at once.  Those that follow it closely wait for a moment of quiet, and longer
+// while `busy()`: then `send` gets them all together, the last value of each knob.
 function turner(send, busy = () => false) {
   let waiting;
+  let last = -Infinity; // when a knob was turned
   let pending = {};
   const flush = () => {
     clearTimeout(waiting);
@@ -75,7 +76,10 @@ function turner(send, busy = () => false) {
   const turnAll = (values) => {
     Object.assign(pending, values);
     clearTimeout(waiting);
-    waiting = setTimeout(flush, PATIENCE);
+    const still = performance.now() - last > PATIENCE;
+    last = performance.now();
+    if (still) flush();
+    else waiting = setTimeout(flush, PATIENCE);
   };
   return {
     flush,
