@@ -63,6 +63,7 @@ bench: $(VENV)/installed-dev ## print the figures that the README states
 	$(PIP_INSTALL) -e ".[bench]"
 	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/figures.py
 	$(BIN)/python tests/bench/sparse.py
+	$(TEST_ENV) PYTHONPATH=tests $(BIN)/python tests/bench/explorer.py
 ifneq ($(RAGLAB_SCIFACT),)
 	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/rerank.py
 	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench/storage.py

@@ -223,11 +223,12 @@ def lab(
     # Neither news nor a list of extensions: nothing is asked of the network.
     command += [f"--ServerApp.root_dir={NOTEBOOKS}", "--LabApp.news_url=None"]
     command += ["--LabApp.extension_manager=readonly"]
+    command += ["--ServerApp.jpserver_extensions={'voila.server_extension': False}"]
     command += [] if browser else ["--no-browser"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command += ["--allow-root"]  # in a container, root is often the only user
     try:
-        raise typer.Exit(subprocess.call(command))
+        raise typer.Exit(subprocess.call(command, env=_quiet()))
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
 
@@ -249,6 +250,13 @@ def present(
     from raglab.present.server import serve  # seconds to import: only once there is what to show
 
     serve(found, host=host, port=port, dark=dark, browser=browser)
+
+
+def _quiet() -> dict[str, str]:
+    """JupyterLab reads these settings too: no question about news, no button that asks a CDN."""
+    ours = str(Path(__file__).resolve().parent / "jupyter")
+    path = os.pathsep.join(filter(None, (ours, os.environ.get("JUPYTER_CONFIG_PATH"))))
+    return {**os.environ, "JUPYTER_CONFIG_PATH": path}
 
 
 def sign(notebook: Path) -> None:

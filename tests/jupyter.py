@@ -35,6 +35,7 @@ OPTIONS = (
     "--LabApp.expose_app_in_browser=True",
     "--LabApp.news_url=None",
     "--LabApp.extension_manager=readonly",
+    "--ServerApp.jpserver_extensions={'voila.server_extension': False}",
 )
 
 

@@ -321,7 +321,10 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """A folder of two notebooks. No JupyterLab is started: what would be is kept."""
     commands: list[list[str]] = []
 
-    def call(command: list[str]) -> int:
+    def call(command: list[str], env: dict[str, str]) -> int:
+        first = Path(env["JUPYTER_CONFIG_PATH"].split(os.pathsep)[0])
+        settings = json.loads((first / "labconfig" / "default_setting_overrides.json").read_text())
+        assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
         commands.append(command)
         return 3
 

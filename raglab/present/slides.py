@@ -26,7 +26,7 @@ def sections(text: str) -> list[str]:
         mark = FENCE.match(line)
         if mark and not fence:
             fence = mark[1]
-        elif mark and mark[1].startswith(fence):
+        elif mark and line.strip() == mark[1] and mark[1].startswith(fence):
             fence = ""
         if HEADING.match(line) and not fence:
             pieces.append("")
@@ -35,7 +35,7 @@ def sections(text: str) -> list[str]:
 
 
 def cut(notebook: NotebookNode) -> NotebookNode:
-    """A copy in which the first cell of each slide says so, in `cell.metadata.raglab`.
+    """A copy in which the first cell of each slide says so, in `cell.metadata.raglab_slide`.
 
     A section that neither tells nor shows anything, as far as its kept outputs say, joins the next
     one. Where a slide has words but no output, its code is what it shows: `code` is true.
@@ -49,7 +49,7 @@ def cut(notebook: NotebookNode) -> NotebookNode:
         slides[-1].append(cell)
     for slide in slides:
         silent = ran and not any(cell.get("outputs") for cell in slide)
-        slide[0].metadata["raglab"] = NotebookNode(code=silent)
+        slide[0].metadata["raglab_slide"] = NotebookNode(code=silent)
     return NotebookNode({**notebook, "cells": [cell for slide in slides for cell in slide]})
 
 

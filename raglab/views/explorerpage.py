@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from raglab.explore.zoom import exact_prompt
 from raglab.views.explorerrun import Run
-from raglab.views.flow import joined, widget_page
+from raglab.views.flow import SCRIPTS, joined, widget_page
 from raglab.views.tables import trace_table
 
 if TYPE_CHECKING:
     from raglab.views.explorer import Explorer
 
-SCRIPT = joined(
-    (
-        "layout.js", "controls.js", "picture.js", "chunkpanel.js", "chunktable.js", "stepper.js",
-        "explorerzoom.js", "explorerpredict.js", "explorerwhynot.js", "explorershare.js",
-        "explorerask.js", "explorerknobs.js", "explorerpictures.js", "explorer.js",
-    )
+PARTS = (
+    "explorerzoom.js", "explorerpredict.js", "explorerwhynot.js", "explorershare.js",
+    "explorerask.js", "explorerknobs.js", "explorerpictures.js", "explorer.js",
 )  # fmt: skip
+SCRIPT = joined((*(name for name in SCRIPTS if name != "flow.js"), *PARTS))
 STYLE = joined(("flow.css", "explorer.css", "explorerpanels.css"))
 KEPT = (
     "title", "data", "step", "selected", "query", "comparing", "other", "difference",

@@ -25,7 +25,8 @@ from raglab.views.tables import flow_model, trace_table
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    "layout.js", "controls.js", "picture.js",
+    "layout.js", "controls.js",
+    "fit.js", "rows.js", "lines.js", "heads.js", "notes.js", "picture.js",
     "chunkpanel.js", "chunktable.js", "stepper.js", "flow.js",
 )  # fmt: skip
 STYLE = HERE / "flow.css"

@@ -1,4 +1,5 @@
-// Slides: one section of the page is shown and the others wait, laid out, so that what they draw has its size.
+// Slides: one section of the page is shown. The others wait, laid out, so that what is drawn in them
+// has its size.
 (() => {
   const byId = (id) => document.getElementById(`deck-${id}`);
   const slides = [...document.querySelectorAll(".deck-slide")];
@@ -65,9 +66,11 @@
   }
 
   // deck.css makes a text smaller until its longest line fits. Longer lines are prose, and break.
+  const TEXT = ".jp-OutputArea-output > pre, .jp-InputArea-editor pre, .jp-RenderedMarkdown pre";
   const LONGEST = 126;
   function measure() {
-    for (const text of document.querySelectorAll(".deck-slide pre:not([style*='--columns'])")) {
+    for (const text of document.querySelectorAll(TEXT)) {
+      if (text.style.getPropertyValue("--columns")) continue;
       const columns = Math.max(1, ...text.textContent.split("\n").map((line) => line.length));
       text.style.setProperty("--columns", columns > LONGEST ? 1 : columns);
     }
@@ -108,7 +111,8 @@
     else if (byId("status").textContent === gone) byId("status").textContent = failed();
   }
 
-  new MutationObserver(progress).observe(document.getElementById("rendered_cells"), { childList: true, subtree: true });
+  const cells = document.getElementById("rendered_cells");
+  new MutationObserver(progress).observe(cells, { childList: true, subtree: true });
   setInterval(ask, 5000);
   window.addEventListener("keydown", onKey, true); // panels keep keys to themselves: hear them first
   window.addEventListener("hashchange", fromHash);
