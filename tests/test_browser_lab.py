@@ -355,7 +355,11 @@ def test_another_query_changes_rows_and_answer(page, panel) -> None:  # type: ig
     assert drawn["answer"] != before["answer"]
     assert drawn["status"].startswith("A new query: dense 20, ")
     assert visible(drawn) == counts(drawn)
-    assert panel.locator(".rl-evidence").count() == 0  # the star is of the first query alone
+    evidence = in_kernel(page, "", "list(lab._run.evidence)")  # a golden question, of its own
+    starred = panel.locator(".rl-row.rl-evidence").evaluate_all(
+        "(rows) => rows.map((row) => row.getAttribute('aria-label').split(', ')[0])"
+    )
+    assert set(starred) == set(evidence)
 
 
 def test_an_empty_query_says_what_to_do_and_keeps_the_picture(page, panel) -> None:  # type: ignore[no-untyped-def]

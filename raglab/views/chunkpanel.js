@@ -38,6 +38,8 @@ const figure = (value) => {
         : value.toFixed(1);
 };
 
+const MARK_CLASS = { "★": "rl-evidence", "●": "rl-cited", "◆": "rl-only-here" };
+
 // Everything known of one chunk.
 function chunkPanel(model, card, close) {
   const found = model.columns.flatMap((column) =>
@@ -62,7 +64,7 @@ function chunkPanel(model, card, close) {
     element("p", { class: "rl-id" }, card.id),
     ...about.map((words) => element("p", { class: "rl-about" }, words)),
     ...marksInWords(card).map((words) =>
-      element("p", { class: `rl-mark ${words[0] === "★" ? "rl-evidence" : "rl-cited"}` }, words),
+      element("p", { class: `rl-mark ${MARK_CLASS[words[0]]}` }, words),
     ),
     element(
       "p",

@@ -15,6 +15,7 @@ function sameStage(step, from, to) {
 function pictures(ctx, { shown, held, onPlan }) {
   const { model, watch, choose, data } = ctx;
   let asTable = false;
+  const veils = new WeakMap();
   const comparing = () => model.get("comparing");
   const there = (side) => side === "a" || (comparing() && Boolean(data("b").stages));
   const stepOf = (side) => (side === "a" ? shown() : sameStage(shown(), data("a"), data("b")));
@@ -81,8 +82,17 @@ function pictures(ctx, { shown, held, onPlan }) {
     views[side].width = picture.el.clientWidth;
     picture.step = stepOf(side);
     picture.chosen = model.get("selected");
-    picture.draw(data(side));
+    picture.draw(held() ? veiled(data(side)) : data(side));
     if (side === "a") onPlan(comparing() && beside() ? null : picture.plan);
+  }
+
+  // While the reader predicts, nothing tells which chunks the answer will cite.
+  function veiled(run) {
+    if (!veils.has(run)) {
+      const unmarked = (card) => ({ ...card, marks: card.marks.filter((mark) => mark !== "cited") });
+      veils.set(run, { ...run, chunks: run.chunks.map(unmarked) });
+    }
+    return veils.get(run);
   }
 
   const beside = () => views.a.frame.offsetTop === views.b.frame.offsetTop && there("b");
@@ -99,6 +109,9 @@ function pictures(ctx, { shown, held, onPlan }) {
   });
   for (const side of SIDES) sizes.observe(views[side].picture.el);
 
+  ctx.onWord((index) => {
+    for (const { picture } of Object.values(views)) if (picture.plan) picture.word(index);
+  });
   watch(["data", "other", "comparing"], draw);
   watch(["settings", "other_settings", "difference", "knobs"], drawHeads);
   watch(["selected"], show);

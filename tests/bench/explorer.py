@@ -84,10 +84,11 @@ def knob_to_repaint(house: Any) -> None:
             took.append(page.evaluate(TURN, [root.element_handle(), label, value]))
             page.wait_for_timeout(1100)
         took = sorted(one for one in took if one > 0)
+        candidates = in_kernel(page, "", "len(explorer.data['chunks'])")
         print(
             f"{label}, to repaint: median {statistics.median(took):.0f} ms, "
             f"95th percentile {took[round(0.95 * (len(took) - 1))]:.0f} ms, {len(took)} turns, "
-            f"{in_kernel(page, '', 'len(explorer.data["chunks"])')} candidates"
+            f"{candidates} candidates"
         )
     data = in_kernel(page, "import json", "len(json.dumps(explorer.data))")
     code = in_kernel(page, "", "len(explorer.get_state()['_esm']) + len(explorer._css)")
