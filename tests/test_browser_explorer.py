@@ -41,19 +41,22 @@ def reset(**more):
 """
 )
 
-# From a turned slider to the frame in which the new rows have been painted.
+# From a turned slider to the frame in which rows with other ranks have been painted.
 TURN = """([root, label, value]) => new Promise((resolve) => {
   const input = [...root.querySelectorAll("input[type=range]")].find(
     (one) => root.querySelector(`label[for="${one.id}"]`).textContent === label);
-  const rows = root.querySelector(".rl-scroll");
-  const started = performance.now();
+  const ranks = () => [...root.querySelectorAll(".rl-row")]
+    .map((row) => row.getAttribute("aria-label")).sort().join();
+  const before = ranks();
+  const late = setTimeout(() => resolve(-1), 4000);
   const seen = new MutationObserver(() => {
-    if (!rows.querySelector(".rl-flash")) return;
+    if (ranks() === before) return;
     seen.disconnect();
+    clearTimeout(late);
     requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
   });
-  seen.observe(rows, { subtree: true, attributes: true, childList: true });
-  setTimeout(() => { seen.disconnect(); resolve(-1); }, 4000);
+  seen.observe(root, { subtree: true, attributes: true, childList: true });
+  const started = performance.now();
   input.value = value;
   input.dispatchEvent(new Event("input", { bubbles: true }));
 })"""
@@ -196,7 +199,9 @@ def test_predict_by_the_keyboard_alone(page: Any, shown: Any) -> None:
     panel = shown.locator(".rl-predict")
     panel.get_by_role("button", name="Reveal").wait_for()
     hidden = shown.locator(".rl-list[aria-label^='dense'] .rl-row").first
-    assert hidden.evaluate("(row) => getComputedStyle(row).visibility") == "hidden"
+    page.wait_for_function(
+        "(row) => getComputedStyle(row).visibility === 'hidden'", arg=hidden.element_handle()
+    )
     panel.get_by_role("button", name="Reveal").focus()
     page.keyboard.press("Enter")
     wait_for(page, "explorer.reveal")
