@@ -18,6 +18,7 @@ from pathlib import Path
 from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.evaluate.evidence import supporting
+from raglab.explore.lines import literal
 from raglab.ingest.cache import cache_folder
 from raglab.ingest.chunk import FixedSize, ParentChild, Sentences, WholeDocument
 from raglab.ingest.contextualize import Contextual, FromHeadings
@@ -76,7 +77,8 @@ def open_lab(
     """The default pipeline over a corpus: "handbook", or a folder of Markdown files.
 
     preset: which stages search, one of `PRESETS`; see `preset_pipeline`.
-    groups: what the reader belongs to; documents of other groups are never retrieved.
+    groups: what the reader belongs to; documents of other groups are never retrieved, until *Who
+    asks* is turned in an Explorer: that dial is a lesson, not a lock.
     llm: answers with this model, `ClaudeLLM()` for one, in place of repeating sentences.
     k: hits that each retriever returns; keep: hits that survive the rerank.
     multi_query: also searches with other wordings, by `llm`, or offline from kept replies.
@@ -136,9 +138,9 @@ def _price(llm: LLM | None) -> Price | None:
 def _written(corpus: str | Path, given: Mapping[str, object], llm: LLM | None) -> str:
     """`open_lab` as a reader would write it: what is as usual is left out."""
     usual = {name: parameter.default for name, parameter in signature(open_lab).parameters.items()}
-    said = [repr(str(corpus)).replace("'", '"')]
+    said = [literal(str(corpus))]
     said += [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
-    said += ["llm=llm"] if llm else []
+    said += ["llm=ClaudeLLM()"] if llm else []
     return f"raglab.open_lab({', '.join(said)})"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from raglab.explore.dials import OPENED
 from raglab.ingest.index import Index
 from raglab.kit import Kit
 from raglab.pipeline import Pipeline
@@ -95,9 +96,6 @@ def spare_parts(
         presets=PRESETS,
         price=price,
     )
-
-
-OPENED = "as opened"  # a stage that none of the spare parts equals
 
 
 def _name(stage: object, makers: Mapping[str, Callable[[], Any]]) -> str:

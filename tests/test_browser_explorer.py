@@ -133,11 +133,12 @@ def test_a_knob_is_turned_undone_by_button_and_by_key(page: Any, shown: Any) -> 
     slider = shown.get_by_role("slider", name="Kept for the prompt")
     slider.fill("3")
     wait_for(page, "explorer.settings['keep'] == 3 and explorer.undoable == 1")
-    rows = shown.locator(".rl-list[aria-label^='context'] .rl-row:not(.rl-leftout)")
+    first = shown.locator(".rl-side-frame").first  # the other picture is hidden, not gone
+    rows = first.locator(".rl-list[aria-label^='context'] .rl-row:not(.rl-leftout)")
     page.wait_for_function(
         "(root) => root.querySelectorAll(\".rl-list[aria-label^='context'] "
         '.rl-row:not(.rl-leftout)").length === 3',
-        arg=shown.element_handle(),
+        arg=first.element_handle(),
     )
     assert rows.count() == 3
     shown.get_by_role("button", name="Undo").click()

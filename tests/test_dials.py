@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -168,6 +168,30 @@ def test_lines_of_an_untouched_pipeline_are_two_and_a_print(lab: Pipeline) -> No
         'import raglab\n\npipeline = raglab.open_lab("handbook")\n'
         'trace = pipeline.run("refund?")\nprint(trace.answer.text)\n'
     )
+
+
+def test_lines_of_a_pipeline_that_was_changed_do_not_claim_to_open_it(lab: Pipeline) -> None:
+    changed = replace(lab, fuser=RRF(k=10))
+    assert "open_lab" not in lines(changed, {}, Query("q", "refund?"))
+    assert by_name(changed)["rrf_k"].value == 10
+    assert by_name(changed)["fuser"].value == "RRF"
+
+
+@dataclass(frozen=True)
+class Loud:
+    """A fuser that the lab does not have."""
+
+    def fuse(self, rankings: Any) -> Any:
+        return next(iter(rankings.values()))
+
+
+def test_a_stage_of_ones_own_is_kept_as_it_was_opened(lab: Pipeline) -> None:
+    own = replace(lab, fuser=Loud())
+    assert by_name(own)["fuser"].value == "as opened"
+    assert turned(own, k=5).fuser == Loud()
+    assert turned(own, fuser="RRF").fuser == RRF()
+    with pytest.raises(RagLabError, match="Fusion is a stage of your own"):
+        turned(own, chunk_size="100")
 
 
 def test_lines_ask_with_the_turns_before(lab: Pipeline) -> None:

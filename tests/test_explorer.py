@@ -160,7 +160,8 @@ def test_what_goes_wrong_is_told_and_the_picture_stays(explorer: Explorer) -> No
     tell(explorer, do="fly")
     assert explorer.status.startswith("This did not run")
     assert prompt(explorer.data) == prompt(before)
-    assert explorer.undoable == 0
+    assert explorer.undoable == 1
+    assert "k=" not in explorer.code()  # the lines are of what is shown
     explorer.undo()  # back to what the picture shows
     assert explorer.settings["k"] == 20
     assert "nothing" not in explorer.settings
@@ -214,10 +215,49 @@ def test_the_other_pipeline_follows_the_query_and_is_told_apart_from_errors(
     explorer.comparing = True
     explorer.query = "what is ERR_2043"
     assert explorer.other["query"] == "what is ERR_2043"
-    kept = explorer.other
     explorer.other_settings = {**explorer.other_settings, "k": -1}
-    assert explorer.status.startswith("This did not run")
-    assert explorer.other == kept
+    assert explorer.status.startswith("B did not run: Hits a retriever (k) is -1")
+    assert (explorer.other, explorer.difference) == ({}, "")  # not the B of another query
+    explorer.other_settings = explorer.presets["naive"]
+    assert explorer.other["query"] == "what is ERR_2043"
+
+
+def test_over_other_chunks_the_same_id_is_another_chunk(lab: Pipeline, tmp_path: Path) -> None:
+    """Two sizes; the second is made by cutting texts short, so that no index is built for it."""
+    assert lab.kit
+    short = {c.chunk_id: replace(c, text=c.text[: len(c.text) // 2]) for c in lab.kit.chunks}
+    chosen = {**lab.kit.chosen, "chunk_size": "100"}
+    dense = lab.retrievers["dense"]
+    stages = {**lab.kit.stages, "retrievers": {"cut": lambda: {"dense": Cut(dense, short)}}}
+    kit = replace(
+        lab.kit, chunks=tuple(short.values()), stages=stages, chosen={**chosen, "retrievers": "cut"}
+    )
+    small = replace(lab, retrievers={"dense": Cut(dense, short)}, kit=kit, memo=Memo())
+    sizes = {"100": lambda: small, "200": lambda: lab}
+    only_sizes = replace(lab.kit, sizes=sizes, stages={})
+    opened = replace(lab, kit=only_sizes, memo=Memo())
+    explorer = Explorer(opened, QUESTIONS, query=ASKED, progress=Progress(tmp_path / "p"))
+    explorer.selected = prompt(explorer.data)[0]
+    explorer.other_settings = dict(explorer.settings)
+    explorer.comparing = True
+    explorer.settings = {**explorer.settings, "chunk_size": "100"}
+    assert explorer.status.startswith("The documents are cut in another way")
+    assert explorer.selected == ""
+    assert "share no chunk" in explorer.difference
+    only = {card["id"] for card in explorer.data["chunks"] if "only-here" in card["marks"]}
+    assert only == set(prompt(explorer.data))
+    assert only & set(prompt(explorer.other))  # by their ids alone they would look the same
+
+
+class Cut:
+    """A retriever over chunks that were cut shorter."""
+
+    def __init__(self, lane: Any, chunks: dict[str, Any]) -> None:
+        self.lane, self.chunks = lane, chunks
+
+    def retrieve(self, query: Any, k: int, allowed: Any = None) -> Any:
+        hits = self.lane.retrieve(query, k, allowed)
+        return tuple(replace(hit, chunk=self.chunks[hit.chunk.chunk_id]) for hit in hits)
 
 
 # -- predict, then reveal --------------------------------------------------------------------------
@@ -261,9 +301,40 @@ def test_which_knob_rescues_it_is_asked_where_the_answer_is_lost(explorer: Explo
     explorer.settings = {**explorer.settings, "keep": 1}
     explorer.surprise("lost at the last cut")
     assert "Hits a retriever (k)" in explorer.knob_question["options"]
+    assert "Chunk size" not in explorer.knob_question["options"]  # it is not tried
     explorer.knob_guess = "No single knob"
     assert explorer.whynot["guess"]
     assert explorer.score.startswith("1 knob question")
+
+
+def test_a_guess_that_fits_nothing_is_told_or_ignored(explorer: Explorer) -> None:
+    explorer.guess = {"place": 1, "order": ["a"]}  # nobody predicts
+    explorer.predicting = True
+    explorer.guess = {"place": 9, "order": []}
+    explorer.guess = {"place": 1}
+    assert explorer.status.startswith("This did not run")
+    explorer.knob_guess = "RRF's k"  # nothing is lost
+    assert (explorer.reveal, explorer.whynot) == ({}, {})
+
+
+def test_while_predicting_the_status_tells_nothing(explorer: Explorer) -> None:
+    explorer.predicting = True
+    explorer.settings = {**explorer.settings, "keep": 2}
+    assert explorer.status == "Another run: predict what it found."
+
+
+def test_a_reader_learns_nothing_of_what_they_may_not_see(explorer: Explorer) -> None:
+    explorer.query = BY_ID["restricted-05"].text
+    assert explorer._run.evidence
+    sent = heard(explorer)
+    explorer.why_not()
+    for chunk_id in explorer._run.evidence:
+        tell(explorer, do="detail", chunk=chunk_id, side="a")
+        assert chunk_id not in json.dumps(explorer.get_state())
+    assert sent == []
+    assert explorer.data["verdict"] == [
+        "The evidence was not searched: it is not in your groups: hr."
+    ]
 
 
 # -- why not this one ------------------------------------------------------------------------------
@@ -286,9 +357,11 @@ def test_what_is_in_the_prompt_needs_no_rescue(explorer: Explorer) -> None:
     assert found
     assert "is in the prompt as [1]" in explorer.whynot["words"]
     assert explorer.whynot["rescues"] == []
+    assert explorer.whynot["sizes"] is False
     explorer.query = "a question of my own"
     assert explorer.why_not() is None
     assert "no golden question" in explorer.status
+    assert explorer.whynot["words"] == explorer.status  # the panel does not wait for ever
 
 
 # -- details, prompt, sharing ----------------------------------------------------------------------

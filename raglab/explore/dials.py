@@ -27,6 +27,7 @@ from raglab.types import RagLabError
 Settings = Mapping[str, Value]
 STAGES = ("ingest", "rewrite", "retrieve", "fuse", "rerank", "assemble", "generate")
 SIZE = "chunk_size"
+OPENED = "as opened"  # a stage that none of the spare parts makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +123,21 @@ def _dials(pipeline: Pipeline) -> Iterator[Dial]:
         names = tuple(kit.stages.get(choice.field, ()))
         if len(names) > 1:
             chosen = kit.chosen[choice.field]
+            if not _alike(kit.stages[choice.field][chosen](), getattr(pipeline, choice.field)):
+                chosen = OPENED  # it was put in after the kit was laid out
+                names = tuple(dict.fromkeys((*names, OPENED)))
             yield Dial(choice.field, choice.stage, choice.label, choice.help, chosen, choices=names)
     for number in NUMBERS:
         value = next(filter(_is_given, map(number.read, _possible(pipeline, kit))), None)
         if value is not None:
             yield number.dial(value)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Stages of one make; their numbers may differ, for those are dials of their own."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return list(one) == list(other) and all(_alike(one[lane], other[lane]) for lane in one)
+    return type(one) is type(other)
 
 
 def _possible(pipeline: Pipeline, kit: Kit) -> Iterator[Pipeline]:
@@ -155,11 +166,17 @@ def turned(pipeline: Pipeline, **settings: Value) -> Pipeline:
     changed = {name: value for name, value in wanted.items() if value != known[name].value}
     made = pipeline
     if SIZE in changed and pipeline.kit:
+        own = next((dial.label for dial in known.values() if dial.value == OPENED), "")
+        if own:
+            raise RagLabError(
+                f"{own} is a stage of your own, over the chunks as they are: choose another one "
+                "before you turn the chunk size"
+            )
         made = pipeline.kit.sizes[str(changed[SIZE])]()
         # The other dials keep what they were turned to, before this call and in it.
         changed = {**{name: dial.value for name, dial in known.items()}, **changed}
     for choice in CHOICES:
-        if choice.field in changed and made.kit:
+        if changed.get(choice.field, OPENED) != OPENED and made.kit:
             stage = made.kit.stages[choice.field][str(changed[choice.field])]()
             made = replace(made, **{choice.field: stage})
     for number in NUMBERS:

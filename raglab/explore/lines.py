@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raglab.explore.dials import Settings, dials
+from raglab.explore.dials import SIZE, Settings, dials
 from raglab.pipeline import Pipeline
 from raglab.types import Query
 
@@ -10,22 +10,32 @@ from raglab.types import Query
 def lines(opened: Pipeline, settings: Settings, query: Query) -> str:
     """`opened` with its dials as in `settings`, asked `query`. Dials as they were are left out."""
     changed = [
-        f"{dial.name}={_literal(settings[dial.name])}"
+        f"{dial.name}={literal(settings[dial.name])}"
         for dial in dials(opened)
         if settings.get(dial.name, dial.value) != dial.value
     ]
-    asked = _literal(query.text)
+    asked = literal(query.text)
     if query.history:
-        turns = ", ".join(map(_literal, query.history))
-        asked = f"Query({_literal(query.query_id)}, {asked}, history=({turns},))"
-    call = opened.kit.opened if opened.kit and opened.kit.opened else ""
+        turns = ", ".join(map(literal, query.history))
+        asked = f"Query({literal(query.query_id)}, {asked}, history=({turns},))"
+    call = _opening(opened)
     heads = ["import raglab"] if call else []
+    heads += ["from raglab.llm import ClaudeLLM"] if "llm=" in call else []
     heads += ["from raglab.explore.dials import turned"] if changed else []
     heads += ["from raglab.types import Query"] if query.history else []
     body = [f"pipeline = {call}"] if call else ["# pipeline is the one that you opened"]
     body += _call("pipeline = turned", ["pipeline", *changed]) if changed else []
     body += [f"trace = pipeline.run({asked})", "print(trace.answer.text)"]
     return "\n".join([*heads, "", *body] if heads else body) + "\n"
+
+
+def _opening(opened: Pipeline) -> str:
+    """The expression that opens it; none where it was changed after it was opened."""
+    kit = opened.kit
+    if kit is None or not kit.opened:
+        return ""
+    as_it_was = kit.sizes[kit.chosen[SIZE]]() if kit.sizes else opened
+    return kit.opened if as_it_was == opened else ""
 
 
 def _call(name: str, arguments: list[str]) -> list[str]:
@@ -36,7 +46,7 @@ def _call(name: str, arguments: list[str]) -> list[str]:
     return [f"{name}(", *(f"    {argument}," for argument in arguments), ")"]
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
     """Python's own literal, in double quotes where that needs no escape."""
     said = repr(value)
     plain = isinstance(value, str) and said[0] == "'" and '"' not in said and "\\" not in said

@@ -93,7 +93,7 @@ def first_loss(pipeline: Pipeline, trace: Trace, wanted: Wanted) -> Loss | None:
         return Loss("", "ingest", "ingest", "in no chunk whole: the quote was severed")
     readable = [chunk for chunk in holders if may_see(pipeline, chunk)]
     if not readable:
-        why = _refusal(pipeline, holders[0])
+        why = refusal(pipeline, holders[0])
         return Loss(wanted.chunk_id, "retrieve", "retrieve", why, access=True)
     ids = [chunk.chunk_id for chunk in readable]
     if any(hit.chunk.chunk_id in ids for hit in trace.context.kept):
@@ -117,7 +117,8 @@ def may_see(pipeline: Pipeline, chunk: Chunk) -> bool:
     return pipeline.allowed is None or pipeline.allowed(chunk)
 
 
-def _refusal(pipeline: Pipeline, chunk: Chunk) -> str:
+def refusal(pipeline: Pipeline, chunk: Chunk) -> str:
+    """Why this reader may not see the chunk, in words that tell nothing of it."""
     # A filter may look at dates and sources too. Is it the groups that this one minds?
     if chunk.groups and may_see(pipeline, replace(chunk, groups=())):
         return f"not in your groups: {', '.join(chunk.groups)}"

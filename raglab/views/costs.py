@@ -2,7 +2,9 @@
 
 A funnel saves money: forty hits hold thousands of tokens, and the eight that are kept hold one.
 So every column of a picture says how many tokens its chunks hold, and what a language model would
-charge for reading them once.  What models were really asked on the way stands beside its stage.
+charge for reading them once.  The assembler's counter counts them, in the encoder's word pieces as
+a rule; a language model counts a little differently, so the price is an estimate.  What models were
+really asked on the way stands beside its stage.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ function render({ model, el }) {
   const onTitle = () => root.setAttribute("aria-label", model.get("title"));
 
   function onDifference() {
-    if (model.get("difference")) announce(model.get("difference"));
+    if (model.get("difference") && firstHeld() === Infinity) announce(model.get("difference"));
   }
 
   // -- keys --------------------------------------------------------------------------------------

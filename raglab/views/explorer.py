@@ -18,11 +18,11 @@ from typing import Any
 import traitlets
 
 from raglab.explore.aside import Aside
-from raglab.explore.dials import dials, idle
+from raglab.explore.dials import SIZE, dials, idle
 from raglab.explore.lines import lines
 from raglab.explore.loss import Wanted, missing
 from raglab.explore.surprise import kinds, surprise
-from raglab.explore.whynot import WhyNot, change, rescuing_dials, why_not
+from raglab.explore.whynot import WHO, WhyNot, change, rescuing_dials, why_not
 from raglab.explore.zoom import exact_prompt
 from raglab.files import write_whole
 from raglab.kit import Kit, Value
@@ -31,7 +31,7 @@ from raglab.pipeline import Pipeline
 from raglab.types import Question, RagLabError
 from raglab.views.changes import changes, in_words
 from raglab.views.explorerpage import SCRIPT, STYLE, page
-from raglab.views.explorerrun import Run, ask, compared
+from raglab.views.explorerrun import Run, ask, compared, cut_differently
 from raglab.views.figures import flow_svg
 from raglab.views.flow import Flow
 from raglab.views.model import Model
@@ -82,6 +82,7 @@ class Explorer(Flow):
         self._searched = Aside(pipeline.memo, 4096)  # what surprises ran: no question runs twice
         self._past: list[tuple[str, dict[str, Value]]] = []
         self._undoing = False
+        self._failed = False  # the last turn did not run: the picture is of `_now` still
         found = dials(pipeline)
         settings: dict[str, Value] = {dial.name: dial.value for dial in found}
         first = query or next(iter(self._questions), FIRST)
@@ -112,30 +113,47 @@ class Explorer(Flow):
     # -- asking ------------------------------------------------------------------------------------
 
     def _ask(self, change: object) -> None:
+        asked = (self.query, dict(self.settings))
+        if asked == self._now and not self._failed:
+            return  # both traits came in one message, and the first of them ran already
         if not self.query.strip():
-            self.status = EMPTY
+            self._not_run(EMPTY)
             return
         try:
             with self._working():
                 run = ask(self._opened, self.settings, self.query, self._questions)
         except Exception as error:  # whatever a stage raises is told, and the last picture stays
-            self.status = in_words(error)
+            self._not_run(in_words(error))
             return
-        asked = (self.query, dict(self.settings))
         if asked != self._now and not self._undoing:
             self._past.append(self._now)
-        self._now = asked
+        self._now, self._failed = asked, False
         self._show(run)
 
+    def _not_run(self, words: str) -> None:
+        """The picture stays as it was, and undo goes back to what it shows."""
+        self._failed = True
+        self.status, self.undoable = words, len(self._past) + 1
+
     def _show(self, run: Run) -> None:
-        self._run, before = run, self.data
+        before, self._run = self._run, run
         with self.hold_sync():
-            self.status = changes(before, run.model)
+            if self.predicting:
+                self.status = "Another run: predict what it found."  # what changed would tell it
+            elif cut_differently(run, before):
+                kept, tokens = len(run.trace.context.kept), run.trace.context.tokens
+                self.status = (
+                    f"The documents are cut in another way: these are other chunks. {kept} of "
+                    f"them are in the prompt, with {tokens:,} tokens."
+                )
+                self.selected = ""
+            else:
+                self.status = changes(before.model, run.model)
             self.step = min(self.step, len(run.model["stages"]) - 1)
             self.idle = list(idle(run.pipeline, self._opened))
             self.surprises = self._surprises()
             self.undoable = len(self._past)
-            self.whynot, self.reveal = {}, {}
+            self.whynot = {}
             self.data = run.model
             self._challenge()
             if self.comparing:
@@ -143,11 +161,10 @@ class Explorer(Flow):
 
     def undo(self) -> None:
         """Back to the query and settings before the last change; nothing where there is none."""
-        failed = (self.query, self.settings) != self._now  # the picture is not of these
-        if not failed and not self._past:
+        if not self._failed and not self._past:
             self.status = "There is nothing to undo."
             return
-        query, settings = self._now if failed else self._past.pop()
+        query, settings = self._now if self._failed else self._past.pop()
         self._undoing = True
         try:
             with self.hold_trait_notifications():
@@ -156,21 +173,31 @@ class Explorer(Flow):
             self._undoing = False
         self.undoable = len(self._past)
 
-    def surprise(self, kind: str) -> None:
-        """Asks a golden question that has this property now, with the dials as they stand."""
+    def surprise(self, kind: str, *, ask: bool = False) -> None:
+        """Asks a golden question that has this property now, with the dials as they stand.
+
+        ask: put each question to a live model where the pipeline has one."""
         tries = self._tries.get(kind, 0)
         self._tries[kind] = tries + 1
-        with self._working():
-            found = surprise(
-                self._run.pipeline,
-                tuple(self._questions.values()),
-                kind,
-                seed=tries,
-                memo=self._searched,
-                on_progress=self._tell,
-            )
+        try:
+            with self._working():
+                found = surprise(
+                    self._run.pipeline,
+                    tuple(self._questions.values()),
+                    kind,
+                    seed=tries,
+                    ask=ask,
+                    memo=self._searched,
+                    on_progress=self._tell,
+                )
+        except RagLabError as error:
+            self.status = in_words(error)
+            return
         if found.question:
-            self.query = found.question.text
+            with self.hold_trait_notifications():
+                self.query, self.settings = found.question.text, self._now[1]
+            if self._failed:
+                return  # what went wrong is told already
         self.status = found.said
 
     def _surprises(self) -> list[Model]:
@@ -189,7 +216,10 @@ class Explorer(Flow):
             with self._working():
                 other = ask(self._opened, self.other_settings, self._now[0], self._questions)
         except Exception as error:
-            self.status = in_words(error)
+            self._other = None
+            with self.hold_sync():
+                self.data, self.other, self.difference = self._run.model, {}, ""
+                self.status = in_words(error).replace("This did not run", "B did not run", 1)
             return
         self._other = other
         a, b, words = compared(self._run, other)
@@ -216,51 +246,56 @@ class Explorer(Flow):
                         "why": made.why,
                     }
             if self._run.lost_evidence:
-                options = [*(d.label for d in dials(self._opened)), KnobChallenge.NONE]
+                # Not those that the search leaves alone: an index each, and who asks.
+                found_dials = (d for d in dials(self._opened) if d.name not in (SIZE, WHO))
+                options = [*(dial.label for dial in found_dials), KnobChallenge.NONE]
                 question = (
                     "The answer's chunk is not in the prompt. Which one knob brings it there?"
                 )
                 knob = {"question": question, "options": options}
         with self.hold_sync():
             self.challenges, self.knob_question, self.knob_guess = found, knob, ""
-            self.guess = {}  # the same guess of another run is another guess
+            self.guess, self.reveal = {}, {}  # the same guess of another run is another guess
 
     def _judge(self, change: object) -> None:
-        if not self.guess:
+        challenge = self.challenges.get(str(self.guess.get("place")))
+        if challenge is None:
             return
-        place = str(self.guess["place"])
-        column = next(c for c in self.data["columns"] if str(c["place"]) == place)
-        made = order_challenge(self._run.trace, column["name"], self._run.evidence)
-        if made is None:
-            raise RagLabError(f"there is nothing to predict at {column['name']}")
         try:
+            made = order_challenge(self._run.trace, challenge["step"], self._run.evidence)
+            if made is None:
+                raise RagLabError(f"there is nothing to predict at {challenge['step']}")
             judged = judge(made, tuple(self.guess["order"]))
-        except RagLabError as error:
+        except Exception as error:
             self.status = in_words(error)
             return
         self._record("order", made.step, judged.score)
         self.reveal = {
-            "place": place, "words": judged.words, "score": judged.score,
+            "place": str(self.guess["place"]), "words": judged.words, "score": judged.score,
             "right": judged.right, "pairs": judged.pairs,
         }  # fmt: skip
 
     def _judge_knob(self, change: object) -> None:
-        if not self.knob_guess:
+        if not (self.knob_guess and self.knob_question):
             return
         found = self.why_not()
         if found is None:
+            self.knob_guess = ""
             return
-        made = KnobChallenge(
-            self.knob_question["question"],
-            tuple(self.knob_question["options"]),
-            rescuing_dials(found),
-        )
-        judged = judge_knob(made, self.knob_guess)
-        self._record("knob", "context", judged.score)
-        self.whynot = {**self.whynot, "guess": judged.words}
+        options = self.knob_question["options"]
+        label = self.knob_guess
+        if label == "Rewriter" and label not in rescuing_dials(found) and found.skipped:
+            said = f"This cannot be judged here: {'; '.join(found.skipped)}."
+        else:
+            truth = tuple(one for one in rescuing_dials(found) if one in options)
+            made = KnobChallenge(self.knob_question["question"], tuple(options), truth)
+            judged = judge_knob(made, label)
+            self._record("knob", "context", judged.score)
+            said = judged.words
+        self.whynot = {**self.whynot, "guess": said}
 
     def _record(self, kind: str, what: str, score: float) -> None:
-        self._kept.record(Attempt.now(kind, what, self.query, score))
+        self._kept.record(Attempt.now(kind, what, self._run.trace.query.text, score))
         self.score = self._kept.words()
 
     # -- why not this one? -------------------------------------------------------------------------
@@ -276,21 +311,22 @@ class Explorer(Flow):
             with self._working():
                 found = why_not(
                     self._opened,
-                    self.settings,
+                    self._now[1],
                     self._run.trace.query,
                     wanted,
                     sizes=sizes,
                     on_progress=self._tell,
                 )
-        except RagLabError as error:
-            self.status = in_words(error)
+        except Exception as error:
+            self._no_finding(chunk_id, in_words(error))
             return None
+        lost = found.loss is not None and not found.loss.access
         self.whynot = {
             "chunk": chunk_id,
             "words": found.words,
             "tried": found.tried,
             "skipped": list(found.skipped),
-            "sizes": not chunk_id and not sizes and bool((self._opened.kit or Kit()).sizes),
+            "sizes": lost and not chunk_id and not sizes and len(self._sizes) > 1,
             "rescues": [
                 {
                     "dial": one.dial, "label": one.label, "was": one.was, "value": one.value,
@@ -306,12 +342,26 @@ class Explorer(Flow):
             return Wanted(chunk_id)
         question = self._run.question
         if question is None or not question.evidence:
-            self.status = "This is no golden question, so no chunk is known to hold its answer."
+            self._no_finding(
+                "", "This is no golden question: no chunk is known to hold its answer."
+            )
             return None
         wanted = missing(question, self._run.trace.context)
         if wanted is None:
-            self.status = "All the evidence for this question is in the prompt."
+            self._no_finding("", "All the evidence for this question is in the prompt.")
         return wanted
+
+    def _no_finding(self, chunk_id: str, words: str) -> None:
+        """Said in the panel too, which waits for an answer."""
+        self.status = words
+        self.whynot = {
+            "chunk": chunk_id, "words": words, "tried": 0, "skipped": [], "sizes": False,
+            "rescues": [],
+        }  # fmt: skip
+
+    @property
+    def _sizes(self) -> Sequence[str]:
+        return tuple((self._opened.kit or Kit()).sizes)
 
     # -- sharing -----------------------------------------------------------------------------------
 
@@ -329,7 +379,12 @@ class Explorer(Flow):
 
     def code(self) -> str:
         """The Python lines that rebuild this very pipeline and ask this query."""
-        return lines(self._opened, self.settings, self._run.trace.query)
+        return lines(self._opened, self._now[1], self._run.trace.query)
+
+    @property
+    def shown_settings(self) -> dict[str, Value]:
+        """The dials of the run that is shown; `settings` may hold a turn that did not run."""
+        return self._now[1]
 
     @property
     def trace(self) -> Any:
@@ -356,6 +411,8 @@ class Explorer(Flow):
         self.why_not(asked.get("chunk", ""), sizes=bool(asked.get("sizes")))
 
     def _side(self, side: str) -> Run:
+        if side == "b" and self._other is None:
+            raise RagLabError("there is no second pipeline: compare first")
         return self._other if side == "b" and self._other else self._run
 
     def _send_detail(self, asked: dict[str, Any]) -> None:

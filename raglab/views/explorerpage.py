@@ -25,7 +25,7 @@ SCRIPT = joined((*(name for name in SCRIPTS if name != "flow.js"), *PARTS))
 STYLE = joined(("flow.css", "explorer.css", "explorerpanels.css"))
 KEPT = (
     "title", "data", "step", "selected", "query", "comparing", "other", "difference",
-    "predicting", "challenges", "score", "whynot", "knobs", "settings", "other_settings",
+    "predicting", "challenges", "score", "whynot", "knobs", "other_settings",
 )  # fmt: skip
 
 
@@ -34,6 +34,7 @@ def page(explorer: Explorer, run: Run, other: Run | None) -> str:
     state: dict[str, Any] = {name: getattr(explorer, name) for name in KEPT}
     state |= {
         "offline": True,
+        "settings": explorer.shown_settings,
         "idle": [], "other_idle": [], "presets": {},
         "kinds": [], "surprises": [],
         "undoable": 0, "guess": {}, "reveal": {}, "knob_question": {},

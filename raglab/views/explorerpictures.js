@@ -46,7 +46,7 @@ function pictures(ctx, { shown, held, onPlan }) {
   function drawHeads() {
     el.classList.toggle("rl-comparing", comparing());
     const settings = { a: model.get("settings"), b: model.get("other_settings") };
-    difference.textContent = comparing() ? model.get("difference") : "";
+    difference.textContent = comparing() && !held() ? model.get("difference") : "";
     difference.hidden = !difference.textContent;
     for (const side of SIDES) {
       const { picture, head, differs, table } = views[side];
@@ -86,10 +86,10 @@ function pictures(ctx, { shown, held, onPlan }) {
     if (side === "a") onPlan(comparing() && beside() ? null : picture.plan);
   }
 
-  // While the reader predicts, nothing tells which chunks the answer will cite.
+  // While the reader predicts, nothing tells which chunks reach the prompt or are cited.
   function veiled(run) {
     if (!veils.has(run)) {
-      const unmarked = (card) => ({ ...card, marks: card.marks.filter((mark) => mark !== "cited") });
+      const unmarked = (card) => ({ ...card, marks: card.marks.filter((mark) => mark === "evidence") });
       veils.set(run, { ...run, chunks: run.chunks.map(unmarked) });
     }
     return veils.get(run);

@@ -9,7 +9,8 @@ from itertools import count as counting
 
 from raglab.evaluate.evidence import supporting
 from raglab.evaluate.rewriting import as_query
-from raglab.explore.dials import Settings, turned
+from raglab.explore.dials import SIZE, Settings, turned
+from raglab.explore.loss import may_see, refusal
 from raglab.explore.zoom import heat
 from raglab.kit import Kit
 from raglab.pipeline import Pipeline
@@ -92,39 +93,54 @@ def ask(opened: Pipeline, settings: Settings, text: str, questions: Mapping[str,
 
 
 def compared(run: Run, other: Run) -> tuple[Model, Model, str]:
-    """Both models, with the chunks marked that reach one prompt only, and how they differ."""
+    """Both models, with the chunks marked that reach one prompt only, and how they differ.
+
+    Chunks are compared whole: over documents that are cut in another way, the same id is another
+    chunk.
+    """
     here, there = _prompt(run.trace), _prompt(other.trace)
-    a, b = _marked(run.model, here - there), _marked(other.model, there - here)
+    only = {"A": here - there, "B": there - here}
+    a, b = _marked(run.model, only["A"]), _marked(other.model, only["B"])
+    if cut_differently(run, other):
+        sizes = f"A sends {len(here)}, B sends {len(there)}"
+        return a, b, f"A and B cut the documents differently, so they share no chunk: {sizes}."
     if here == there:
         return a, b, "Both send the same chunks to the prompt."
-    said = []
-    for name, only in (("A", here - there), ("B", there - here)):
-        if only:
-            said.append(f"only {name} sends {', '.join(sorted(only))}")
+    said = [f"only {name} sends {', '.join(_ids(sent))}" for name, sent in only.items() if sent]
     shared = len(here & there)
-    return a, b, f"{shared} chunks reach both prompts; {'; '.join(said)}."
+    reach = "1 chunk reaches" if shared == 1 else f"{shared} chunks reach"
+    return a, b, f"{reach} both prompts; {'; '.join(said)}."
 
 
-def _marked(model: Model, only: set[str]) -> Model:
+def cut_differently(run: Run, other: Run) -> bool:
+    """Do the two search chunks of different sizes?"""
+    one, two = (run.pipeline.kit or Kit(), other.pipeline.kit or Kit())
+    return one.chosen.get(SIZE) != two.chosen.get(SIZE)
+
+
+def _marked(model: Model, only: set[Chunk]) -> Model:
+    ids = _ids(only)
     cards = [
-        {**card, "marks": [*card["marks"], "only-here"]} if card["id"] in only else card
+        {**card, "marks": [*card["marks"], "only-here"]} if card["id"] in ids else card
         for card in model["chunks"]
     ]
     return {**model, "chunks": cards}
 
 
-def _prompt(trace: Trace) -> set[str]:
-    return {hit.chunk.chunk_id for hit in trace.context.kept}
+def _ids(chunks: set[Chunk]) -> list[str]:
+    return sorted(chunk.chunk_id for chunk in chunks)
+
+
+def _prompt(trace: Trace) -> set[Chunk]:
+    return {hit.chunk for hit in trace.context.kept}
 
 
 def _hidden(pipeline: Pipeline, chunks: Sequence[Chunk], evidence: Sequence[str]) -> dict[str, str]:
     """Which chunks that hold the answer this reader may not see, and why."""
-    if pipeline.allowed is None:
-        return {}
     return {
-        chunk.chunk_id: f"not in your groups, but in {' and '.join(chunk.groups)}"
+        chunk.chunk_id: refusal(pipeline, chunk)
         for chunk in chunks
-        if chunk.chunk_id in evidence and not pipeline.allowed(chunk)
+        if chunk.chunk_id in evidence and not may_see(pipeline, chunk)
     }
 
 

@@ -128,7 +128,10 @@ def widget_page(
 
 
 # Images from data: are those that the page makes of itself; nothing is fetched.
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{}'"
+POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
+    "style-src 'unsafe-inline'; script-src 'sha256-{}'"
+)
 
 # The page's stand-in for the widget's model: the same verbs, no kernel behind them.
 STUB = """

@@ -68,7 +68,9 @@ def flow_model(
             for chunk_id in sorted(chunks, key=lambda key: _furthest_first(key, fates, columns))
         ],
         "answer": answer,
-        "verdict": [_verdict(chunk_id, fates, cited, hidden or {}) for chunk_id in evidence],
+        "verdict": list(
+            dict.fromkeys(_verdict(chunk_id, fates, cited, hidden or {}) for chunk_id in evidence)
+        ),
         "stages": [],
     }
     model["stages"] = [
@@ -230,8 +232,8 @@ def _verdict(
 ) -> str:
     """The sentence that the workbook is about: where the chunk that holds the answer ended."""
     fate = fates.get(chunk_id)
-    if fate is None and chunk_id in hidden:
-        return f"{chunk_id} was not searched: {hidden[chunk_id]}."
+    if fate is None and chunk_id in hidden:  # its very name would tell what lies there
+        return f"The evidence was not searched: it is {hidden[chunk_id]}."
     if fate is None:
         return f"{chunk_id} was never retrieved: it is in no list."
     if fate["kind"] == "kept":

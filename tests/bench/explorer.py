@@ -40,7 +40,7 @@ RUN = """([index, rows]) => new Promise((resolve) => {
   const started = performance.now();
   const done = () => rows
     ? cell.node.querySelector(".rl-row:not(.rl-pending)")
-    : cell.node.querySelector(".jp-InputPrompt")?.textContent.match(/\\\\d/);
+    : cell.node.querySelector(".jp-InputPrompt")?.textContent.match(/[0-9]/);
   const look = () => done()
     ? requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)))
     : setTimeout(look, 5);
