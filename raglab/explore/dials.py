@@ -16,6 +16,7 @@ Left out: dials for the encoder, since another encoder means another index.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -108,9 +109,17 @@ CHOICES = (
 )
 
 
+_RECENT: deque[tuple[Pipeline, tuple[Dial, ...]]] = deque(maxlen=4)
+
+
 def dials(pipeline: Pipeline) -> tuple[Dial, ...]:
     """The pipeline's dials, in the order of its stages, each at its present value."""
-    return tuple(sorted(_dials(pipeline), key=lambda dial: STAGES.index(dial.stage)))
+    for known, found in _RECENT:  # a pipeline is a value: what was found of it stays true
+        if known is pipeline:
+            return found
+    found = tuple(sorted(_dials(pipeline), key=lambda dial: STAGES.index(dial.stage)))
+    _RECENT.append((pipeline, found))
+    return found
 
 
 def _dials(pipeline: Pipeline) -> Iterator[Dial]:
