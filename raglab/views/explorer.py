@@ -11,27 +11,29 @@ drawing is the flow's; this module asks the pipeline, and passes on what it answ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import traitlets
 
 from raglab.explore.aside import Aside
-from raglab.explore.dials import SIZE, dials, idle
+from raglab.explore.dials import dials, idle
 from raglab.explore.lines import lines
 from raglab.explore.loss import Wanted, missing
 from raglab.explore.surprise import kinds, surprise
-from raglab.explore.whynot import WHO, WhyNot, change, rescuing_dials, why_not
-from raglab.explore.zoom import exact_prompt
+from raglab.explore.whynot import WhyNot, change, rescuing_dials, why_not
 from raglab.files import write_whole
 from raglab.kit import Kit, Value
 from raglab.learn import Attempt, KnobChallenge, Progress, judge, judge_knob, order_challenge
 from raglab.pipeline import Pipeline
 from raglab.types import Question, RagLabError
 from raglab.views.changes import changes, in_words
+from raglab.views.explorerasked import answer
 from raglab.views.explorerpage import SCRIPT, STYLE, page
 from raglab.views.explorerrun import Run, ask, compared, cut_differently
+from raglab.views.explorershown import by_kind, challenges, knob_question, shown_dial
 from raglab.views.figures import flow_svg
 from raglab.views.flow import Flow
 from raglab.views.model import Model
@@ -93,11 +95,11 @@ class Explorer(Flow):
             self._run.trace,
             data=self._run.model,
             query=first,
-            knobs=[_shown(dial) for dial in found],
+            knobs=[shown_dial(dial) for dial in found],
             settings=settings,
             idle=list(idle(self._run.pipeline, pipeline)),
             presets={name: {**settings, **preset} for name, preset in kit.presets.items()},
-            kinds=_by_kind(questions),
+            kinds=by_kind(questions),
             surprises=self._surprises(),
             other_settings={**settings, **next(iter(kit.presets.values()), {})},
             score=self._kept.words(),
@@ -230,31 +232,11 @@ class Explorer(Flow):
     # -- predict, then reveal ----------------------------------------------------------------------
 
     def _challenge(self, change: object = None) -> None:
-        found: dict[str, Any] = {}
-        knob: dict[str, Any] = {}
-        if self.predicting:
-            heads = {card["id"]: card["heading"] or card["title"] for card in self.data["chunks"]}
-            for column in self._run.model["columns"]:
-                made = order_challenge(self._run.trace, column["name"], self._run.evidence)
-                if made and str(column["place"]) not in found:
-                    found[str(column["place"])] = {
-                        "step": made.step,
-                        "question": made.question,
-                        "chunk_ids": list(made.chunk_ids),
-                        "titles": {one: heads.get(one, "") for one in made.chunk_ids},
-                        "truth": list(made.truth),
-                        "why": made.why,
-                    }
-            if self._run.lost_evidence:
-                # Not those that the search leaves alone: an index each, and who asks.
-                found_dials = (d for d in dials(self._opened) if d.name not in (SIZE, WHO))
-                options = [*(dial.label for dial in found_dials), KnobChallenge.NONE]
-                question = (
-                    "The answer's chunk is not in the prompt. Which one knob brings it there?"
-                )
-                knob = {"question": question, "options": options}
+        asked = self.predicting
         with self.hold_sync():
-            self.challenges, self.knob_question, self.knob_guess = found, knob, ""
+            self.challenges = challenges(self._run) if asked else {}
+            self.knob_question = knob_question(self._run, self._opened) if asked else {}
+            self.knob_guess = ""
             self.guess, self.reveal = {}, {}  # the same guess of another run is another guess
 
     def _judge(self, change: object) -> None:
@@ -394,89 +376,32 @@ class Explorer(Flow):
     # -- what the widget's script asks for ---------------------------------------------------------
 
     def _heard(self, widget: object, content: dict[str, Any], buffers: object) -> None:
-        acts: dict[str, Callable[[dict[str, Any]], None]] = {
-            "undo": lambda asked: self.undo(),
-            "surprise": lambda asked: self.surprise(asked["kind"]),
-            "why-not": self._why_not_heard,
-            "detail": self._send_detail,
-            "prompt": self._send_prompt,
-            "share": self._send_share,
-        }
         try:
-            acts[content["do"]](content)
+            answer(self, content)
         except Exception as error:
             self.status = in_words(error)
 
-    def _why_not_heard(self, asked: dict[str, Any]) -> None:
-        self.why_not(asked.get("chunk", ""), sizes=bool(asked.get("sizes")))
-
-    def _side(self, side: str) -> Run:
-        if side == "b" and self._other is None:
+    def run_of(self, side: str) -> Run:
+        """The run of pipeline "a" or "b". Raises RagLabError where there is no second one."""
+        if side != "b":
+            return self._run
+        if self._other is None:
             raise RagLabError("there is no second pipeline: compare first")
-        return self._other if side == "b" and self._other else self._run
-
-    def _send_detail(self, asked: dict[str, Any]) -> None:
-        run = self._side(asked.get("side", "a"))
-        chunk = asked["chunk"]
-        if chunk in run.chunks:
-            content = {"kind": "detail", "side": asked.get("side", "a"), "chunk": chunk}
-            self.send({**content, "run": run.number, "detail": run.detail(chunk)})
-
-    def _send_prompt(self, asked: dict[str, Any]) -> None:
-        run = self._side(asked.get("side", "a"))
-        text, note = exact_prompt(run.pipeline, run.trace)
-        self.send({"kind": "prompt", "side": asked.get("side", "a"), "text": text, "note": note})
-
-    def _send_share(self, asked: dict[str, Any]) -> None:
-        what = asked["what"]
-        if what == "code":
-            self.send({"kind": "code", "text": self.code()})
-            return
-        makers: dict[str, tuple[str, str, Callable[[], str]]] = {
-            "page": ("raglab-explorer.html", "text/html", self.page),
-            "svg": ("raglab-flow.svg", "image/svg+xml", self.svg),
-            "trace": ("raglab-trace.json", "application/json", self.trace.to_json),
-        }
-        name, kind, make = makers[what]
-        self.send({"kind": "file", "name": name, "type": kind, "text": make()})
+        return self._other
 
     # -- small things ------------------------------------------------------------------------------
 
     def _tell(self, done: int, total: int) -> None:
         self.progress = round(done / max(1, total), 2)
 
-    def _working(self) -> Any:
-        return _Working(self)
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """While it lasts the widget says that it is busy."""
+        self.busy = True
+        try:
+            yield
+        finally:
+            self.busy, self.progress = False, 0.0
 
     def __repr__(self) -> str:
         return super().__repr__().replace("Flow(", "Explorer(", 1)
-
-
-class _Working:
-    """While it lasts the widget says that it is busy."""
-
-    def __init__(self, explorer: Explorer) -> None:
-        self.explorer = explorer
-
-    def __enter__(self) -> None:
-        self.explorer.busy = True
-
-    def __exit__(self, *raised: object) -> None:
-        self.explorer.busy, self.explorer.progress = False, 0.0
-
-
-def _shown(dial: Any) -> Model:
-    """What the widget's script needs to draw a dial."""
-    common = {"name": dial.name, "label": dial.label, "value": dial.value, "help": dial.help}
-    common |= {"stage": dial.stage}
-    if dial.choices:
-        return common | {"choices": list(dial.choices)}
-    return common | {"min": dial.low, "max": dial.high, "step": dial.step}
-
-
-def _by_kind(questions: Sequence[Question]) -> list[Model]:
-    kinds: dict[str, list[Model]] = {}
-    for question in questions:
-        one = {"id": question.query_id, "text": question.text}
-        kinds.setdefault(question.kind, []).append(one)
-    return [{"kind": kind, "questions": found} for kind, found in kinds.items()]
