@@ -37,7 +37,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from raglab.facts import Code, Date, Number, facts
+from raglab.amounts import Number
+from raglab.facts import Code, Date, facts
 from raglab.ingest.embed import unit
 from raglab.ingest.index import Index
 from raglab.retrieve.ranking import DIGITS

@@ -6,7 +6,8 @@ number, date, name or "not" of what the passage says was changed, and nothing el
 
     recall               of the supported claims, the share that the judge supports
     precision            of the claims that the judge supports, the share that is supported
-    balanced accuracy    (recall + the share of the other claims that the judge does not support) / 2
+    specificity          of the other claims, the share that the judge does not support
+    balanced accuracy    (recall + specificity) / 2
     accuracy             of all claims, the share with the very label
 
 A judge that supports all, or none, has a balanced accuracy of 0.5, however many claims are
@@ -23,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import mean
 
 from raglab.evaluate.intervals import Interval, interval
 from raglab.evaluate.judge import LABELS, SUPPORTED, Judge, Label, Verdict
@@ -117,9 +117,12 @@ class Agreement:
         return interval([x for label in LABELS for x in self.right(label, same=True)])
 
     @property
+    def specificity(self) -> Interval:
+        return interval([x for label in LABELS if label != SUPPORTED for x in self.right(label)])
+
+    @property
     def balanced_accuracy(self) -> float:
-        others = [x for label in LABELS if label != SUPPORTED for x in self.right(label)]
-        return (mean(self.right(SUPPORTED)) + mean(others)) / 2
+        return (self.recall.value + self.specificity.value) / 2
 
     def __str__(self) -> str:
         """A text table: a row for each label, then the figures with their 95% intervals."""
@@ -129,7 +132,8 @@ class Agreement:
             counts = (self.confusion.get((label, given), 0) for given in LABELS)
             rows.append(f"{label:{width}}" + "".join(f"  {count:{width}}" for count in counts))
         rows.append(f"balanced accuracy {self.balanced_accuracy:.2f}, of {len(self.claims)} claims")
-        rows.append(f"recall {self.recall}, precision {self.precision}, accuracy {self.accuracy}")
+        rows.append(f"recall {self.recall}, specificity {self.specificity}")
+        rows.append(f"precision {self.precision}, accuracy {self.accuracy}")
         return "\n".join(rows)
 
 

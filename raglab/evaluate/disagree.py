@@ -22,8 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from raglab.amounts import Number
 from raglab.evaluate.support import Match
-from raglab.facts import Fact, Number, facts
+from raglab.facts import Fact, facts
 from raglab.retrieve.content import FUNCTION_WORDS, Word, words
 
 SURE = 0.85  # cosine from which a word that the claim denies is taken for the statement's own

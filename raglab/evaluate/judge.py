@@ -6,9 +6,12 @@
 
 *OfflineJudge* needs no language model.  It finds the statement that the claim speaks of by late
 interaction (`support.py`), and then compares numbers, dates, names and negations exactly
-(`disagree.py`).  Its verdict says what disagrees.  How often it is right is measured on claims that
-people labelled (`claims.py`): check a judge against people before you trust it (Es et al. 2023,
-"RAGAS").
+(`disagree.py`).  Its verdict says what disagrees.
+
+Check a judge against people before you trust it (Es et al. 2023, "RAGAS").  On the labelled claims
+of the handbook (`claims.py`) this one sees nine of ten changed numbers, dates, units and codes,
+about half of the changed negations and names, and few other changes; it turns down one supported
+claim in seven.  `make bench` prints the figures.
 
 Left out: learned entailment, which sees that two wordings mean the same or the opposite.
 """

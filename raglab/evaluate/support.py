@@ -154,9 +154,11 @@ def matches(
     """
     read: list[tuple[int, Statement, str, int]] = []
     for source, passage in enumerate(passages):
-        chunk = isinstance(passage, Chunk)
-        above = _headings(passage.heading or passage.title) if chunk else ""
-        for one in statements(passage.shown if chunk else passage):
+        if isinstance(passage, Chunk):
+            above, text = _headings(passage.heading or passage.title), passage.shown
+        else:
+            above, text = "", passage
+        for one in statements(text):
             read.append((source, one, above + one.text, len(above)))
     encodings = embedder.encode([claim, *(text for _, _, text, _ in read)])
     said = Read(claim, encodings[0])
