@@ -13,7 +13,14 @@ from raglab.ingest.corpus import read_beir
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
 from raglab.ingest.store import Say, open_index
-from raglab.lab import DATA, default_chunker, golden_questions, read_corpus, store_name
+from raglab.lab import (
+    DATA,
+    default_chunker,
+    golden_questions,
+    read_corpus,
+    shipped,
+    store_name,
+)
 from raglab.types import Chunker, Document, Query, Question, RagLabError
 
 
@@ -65,7 +72,7 @@ def _beir(
 
 
 def _golden(corpus: str, split: str) -> tuple[Question, ...]:
-    there = sorted(path.stem for path in (DATA / "golden").glob("*.jsonl"))
+    there = [name for name in shipped() if (DATA / "golden" / f"{name}.jsonl").is_file()]
     if corpus not in there:
         raise RagLabError(
             f"nothing says what is relevant in {corpus!r}: give one of {', '.join(there)}, or a "

@@ -2,6 +2,8 @@
 
 Each mean comes with its 95% interval, and each difference with its own and with the p of a paired
 randomisation test: the queries are a sample, and a small one.
+
+`--save` and `--gate` judge the answers too (`gatecli.py`).
 """
 
 from __future__ import annotations
@@ -59,8 +61,27 @@ def evaluate(
     as_json: Annotated[
         Path | None, typer.Option("--json", help="Write every figure to this file.")
     ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Judge the answers too, and write the scorecard there.")
+    ] = None,
+    gate: Annotated[
+        Path | None,
+        typer.Option(help="Fail where the answers got worse than in this scorecard, beyond luck."),
+    ] = None,
 ) -> None:
     """Judge pipelines on queries whose relevant documents are known."""
+    if save or gate:
+        if run or as_json or baseline or chunker:
+            raise RagLabError(
+                "--save and --gate judge whole answers, --run, --json, --baseline and --chunker "
+                "belong to rankings: leave out the one or the other"
+            )
+        from raglab.gatecli import card_of
+
+        return card_of(
+            corpus, presets=presets or (), split=split, kinds=kinds or (), most=queries,
+            save=save, gate=gate,
+        )  # fmt: skip
     from raglab.benchmarks import open_benchmark
     from raglab.evaluate.benchmark import compared, measured, runs
     from raglab.lab import PRESETS, check_preset, default_encoder, preset_pipeline

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import anthropic
 
 DEFAULT_MODEL = "claude-sonnet-4-6"
+MODELS = (DEFAULT_MODEL, "claude-opus-4-8", "claude-haiku-4-5")  # each has a row in prices.json
 
 _calls: ContextVar[list[Completion] | None] = ContextVar("calls", default=None)
 

@@ -7,7 +7,7 @@ query over the same pipeline are equal: only clock time differs, and time is not
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +25,7 @@ from raglab.types import (
     Query,
     RagLabError,
     Ranking,
+    Sentence,
 )
 
 STAGES = ("rewrite", "retrieve", "fuse", "rerank", "assemble", "generate")
@@ -140,9 +141,12 @@ def _encode(output: Output, chunks: dict[str, Chunk]) -> dict[str, Any]:
             "text": output.text,
             "tokens": output.tokens,
             "budget": output.budget,
+            "spent": list(output.spent),
             "hits": [_encode_hit(hit, chunks) for hit in output.kept],
             "dropped": [
-                _encode_hit(drop.hit, chunks) | {"reason": drop.reason} for drop in output.dropped
+                _encode_hit(drop.hit, chunks)
+                | {"reason": drop.reason, "tokens": drop.tokens, "over": drop.over}
+                for drop in output.dropped
             ],
         }
     if output and isinstance(output[0], Query):
@@ -158,6 +162,10 @@ def _encode_hit(hit: Hit, chunks: dict[str, Chunk]) -> dict[str, Any]:
 
 def _chunk(entry: Mapping[str, Any]) -> Chunk:
     return Chunk(**{**entry, "groups": tuple(entry["groups"])})
+
+
+def _citations(rows: Iterable[Mapping[str, Any]]) -> tuple[Citation, ...]:
+    return tuple(Citation(**row) for row in rows)
 
 
 def _query(entry: Mapping[str, Any]) -> Query:
@@ -179,11 +187,19 @@ def _decode_step(entry: Mapping[str, Any], chunks: Mapping[str, Chunk]) -> Step:
         case "rewrite":
             output = tuple(_query(query) for query in data["queries"])
         case "assemble":
-            dropped = tuple(Drop(hit(row), row["reason"]) for row in data["dropped"])
-            output = Context(data["text"], hits(), dropped, data["tokens"], data["budget"])
+            dropped = tuple(
+                Drop(hit(row), row["reason"], row.get("tokens", 0), row.get("over", 0))
+                for row in data["dropped"]
+            )
+            spent = tuple(data.get("spent", ()))
+            output = Context(data["text"], hits(), dropped, data["tokens"], data["budget"], spent)
         case "generate":
-            citations = tuple(Citation(**citation) for citation in data["citations"])
-            output = Answer(**{**data, "citations": citations})
+            sentences = tuple(
+                Sentence(sentence["text"], _citations(sentence["citations"]))
+                for sentence in data.get("sentences", ())
+            )
+            cited = {"citations": _citations(data["citations"]), "sentences": sentences}
+            output = Answer(**{**data, **cited})
         case "retrieve" | "fuse" | "rerank":
             output = hits()
         case other:

@@ -110,6 +110,8 @@ class Drop:
 
     hit: Hit
     reason: str
+    tokens: int = 0  # that its source would have taken, where the budget was what left it out
+    over: int = 0  # by how many of them the budget would have been broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,12 @@ class Context:
     dropped: tuple[Drop, ...]
     tokens: int  # of `text`, by the assembler's counter
     budget: int
+    spent: tuple[int, ...] = ()  # tokens of each kept source, fence and all; with `kept`, by place
+
+    @property
+    def left(self) -> int:
+        """Tokens of the budget that no source took."""
+        return max(0, self.budget - self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,20 @@ class Citation:
     quote: str
 
 
+REFUSAL = "The sources do not answer this."
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of an answer, without its marks, and what it claims to stand on.
+
+    A citation here is as it was written: the chunk_id is empty where the number was never given.
+    """
+
+    text: str
+    citations: tuple[Citation, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What the reader is told. A refusal is an answer too, and says so."""
@@ -140,6 +162,7 @@ class Answer:
     citations: tuple[Citation, ...]
     refused: bool
     origin: str  # "extractive", or the model, or where a replayed reply came from
+    sentences: tuple[Sentence, ...] = ()  # sentence by sentence, where the generator says so
 
 
 @dataclass(frozen=True, slots=True)

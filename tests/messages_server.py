@@ -31,8 +31,10 @@ def said(*pieces: str, stop_reason: str = "end_turn", **usage: int) -> Reply:
     return Reply(json.dumps(message).encode())
 
 
-def streamed(*pieces: str, stop_reason: str = "end_turn") -> Reply:
+def streamed(*pieces: str, stop_reason: str = "end_turn", **usage: int) -> Reply:
     """The same message as server-sent events, a delta for each piece."""
+    begun = _message([], None)
+    begun["usage"] |= usage
     block = {"type": "text", "text": ""}
     deltas = [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
@@ -40,7 +42,7 @@ def streamed(*pieces: str, stop_reason: str = "end_turn") -> Reply:
     ]
     end = {"delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 3}}
     events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": _message([], None)},
+        {"type": "message_start", "message": begun},
         {"type": "content_block_start", "index": 0, "content_block": block},
         *deltas,
         {"type": "content_block_stop", "index": 0},

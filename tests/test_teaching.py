@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from raglab.cli import app
 from raglab.evaluate.evidence import holds
 from raglab.explore.dials import dials, turned
-from raglab.explore.loss import Wanted, first_loss
 from raglab.explore.whynot import why_not
+from raglab.fates import Wanted, first_loss
 from raglab.lab import golden_questions
 from raglab.pipeline import Pipeline
 from raglab.trace import Trace
@@ -232,8 +232,8 @@ def test_no_single_knob_rescues(lab: Pipeline) -> None:
 
 
 def test_a_knob_can_rescue_and_mend_nothing(lab: Pipeline) -> None:
-    assert "k = 1 rescues `temporal-16`" in NOTES
-    assert ask(turned(lab, k=1), "temporal-16").told("in the prompt") != "-"
+    assert "a budget of 350 tokens rescues `temporal-09`" in NOTES
+    assert ask(turned(lab, budget=350), "temporal-09").told("in the prompt") != "-"
 
 
 # -- scores that mislead -------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from raglab.evaluate.evidence import found
 from raglab.evaluate.rewriting import as_query
 from raglab.explore.aside import Aside, aside, gated
 from raglab.explore.dials import Dial, dials, turned
-from raglab.explore.loss import Wanted, first_loss, missing
 from raglab.explore.whynot import WhyNot, change, outwards, rescuing_dials, why_not
+from raglab.fates import Wanted, first_loss, missing
 from raglab.kit import Kit, Value
 from raglab.lab import golden_questions
 from raglab.pipeline import Pipeline

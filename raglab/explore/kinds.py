@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from raglab.explore.loss import Wanted, first_loss, hits_of, holding, missing
+from raglab.fates import Wanted, first_loss, hits_of, holding, missing
 from raglab.pipeline import Pipeline
 from raglab.retrieve.fuse import lane
 from raglab.retrieve.unchanged import Unchanged

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from raglab.evaluate.rewriting import as_query
 from raglab.explore.aside import Aside, aside, asks_model
 from raglab.explore.kinds import KINDS, Kind, kinds
-from raglab.explore.loss import all_chunks, holding, may_see
+from raglab.fates import all_chunks, holding, may_see
 from raglab.pipeline import Pipeline
 from raglab.recorder import Memo
 from raglab.types import Chunk, Question, RagLabError

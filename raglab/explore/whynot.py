@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 
 from raglab.explore.aside import Aside, Written, aside, asks_model, gated
 from raglab.explore.dials import SIZE, STAGES, Dial, Settings, dials, idle, turned
-from raglab.explore.loss import Loss, Wanted, all_chunks, first_loss, holding
 from raglab.explore.rescue import Rescue, change, plural
+from raglab.fates import Loss, Wanted, all_chunks, first_loss, holding
 from raglab.kit import Value
 from raglab.pipeline import Pipeline
 from raglab.recorder import Memo

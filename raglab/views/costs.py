@@ -10,9 +10,10 @@ really asked on the way stands beside its stage.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from raglab.prices import MILLION, Price
+from raglab.prices import MILLION, Price, after_call
 from raglab.trace import Step
 from raglab.types import Context, Ranking
 
@@ -27,7 +28,7 @@ def cost(step: Step, count: Callable[[str], int] | None, price: Price | None) ->
         tokens = sum(count(hit.chunk.shown) for hit in cast(Ranking, step.output))
     else:
         return {}
-    return {"tokens": tokens, **_usd(tokens, 0, price)}
+    return {"tokens": tokens, **_usd(tokens, price)}
 
 
 def called(steps: Sequence[Step], count: Callable[[str], int] | None, price: Price | None) -> Model:
@@ -36,15 +37,22 @@ def called(steps: Sequence[Step], count: Callable[[str], int] | None, price: Pri
     calls = [call for step in steps for call in step.calls]
     if not calls:
         return {}
-    read = sum(call.input_tokens for call in calls)
-    written = sum(call.output_tokens or (count(call.text) if count else 0) for call in calls)
-    return {"calls": len(calls), "tokens": read + written, **_usd(read, written, price)}
+    counted = [
+        replace(call, output_tokens=call.output_tokens or (count(call.text) if count else 0))
+        for call in calls
+    ]
+    tokens = sum(
+        call.input_tokens + call.cache_write_tokens + call.cache_read_tokens + call.output_tokens
+        for call in counted
+    )
+    told: Model = {"calls": len(calls), "tokens": tokens}
+    if price:
+        told["usd"] = short(sum(after_call(price, call).usd for call in counted))
+    return told
 
 
-def _usd(read: int, written: int, price: Price | None) -> Model:
-    if price is None:
-        return {}
-    return {"usd": short((read * price.input + written * price.output) / MILLION)}
+def _usd(read: int, price: Price | None) -> Model:
+    return {"usd": short(read * price.input / MILLION)} if price else {}
 
 
 def short(value: float) -> float:

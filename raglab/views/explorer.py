@@ -21,9 +21,9 @@ import traitlets
 from raglab.explore.aside import Aside
 from raglab.explore.dials import dials, idle
 from raglab.explore.lines import lines
-from raglab.explore.loss import Wanted, missing
 from raglab.explore.surprise import kinds, surprise
 from raglab.explore.whynot import WhyNot, change, rescuing_dials, why_not
+from raglab.fates import Wanted, missing
 from raglab.files import write_whole
 from raglab.kit import Kit, Value
 from raglab.learn import Attempt, KnobChallenge, Progress, judge, judge_knob, order_challenge

@@ -10,8 +10,8 @@ from itertools import count as counting
 from raglab.evaluate.evidence import supporting
 from raglab.evaluate.rewriting import as_query
 from raglab.explore.dials import SIZE, Settings, turned
-from raglab.explore.loss import may_see, refusal
 from raglab.explore.zoom import heat
+from raglab.fates import may_see, refusal
 from raglab.kit import Kit
 from raglab.pipeline import Pipeline
 from raglab.trace import Trace

@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from chunkers import chunkers, reindexing
@@ -19,15 +19,20 @@ from rich.console import Console
 from rich.table import Table
 from tqdm.auto import tqdm
 
+from raglab.evaluate.claims import agreement, read_claims
 from raglab.evaluate.evidence import found
+from raglab.evaluate.intervals import interval
+from raglab.evaluate.judge import OfflineJudge
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
 from raglab.lab import (
+    DATA,
     corpus_index,
     default_encoder,
     golden_questions,
     open_lab,
     preset_pipeline,
+    read_corpus,
 )
 from raglab.pipeline import Pipeline
 from raglab.retrieve.fuse import RRF
@@ -36,6 +41,7 @@ from raglab.types import Ranking, Readable
 
 CONSOLE = Console(width=110, highlight=False)
 STAGES = ("dense", "sparse", "fused", "reranked")
+ANSWERS = ("answers with a golden statement", "golden statements among the cited")
 
 
 def start() -> None:
@@ -70,7 +76,7 @@ def handbook(pipeline: Pipeline) -> None:
     """Evidence recall by kind: the share of golden quotes among the first 5 of each stage and in
     the prompt; then what the extractive generator answers and refuses."""
     table = Table("split", "kind", "questions", *(f"{s}@5" for s in STAGES), "in the prompt")
-    refusals = Table("split", "unanswerable: refused", "evidence in the prompt: refused", "cited")
+    refusals = Table("split", "unanswerable: refused", "evidence in the prompt: refused", *ANSWERS)
     for split in ("dev", "test"):
         # A turn that leans on the turns before it has to be rewritten first; that is not done yet.
         questions = [q for q in golden_questions(split=split) if not q.history]
@@ -92,19 +98,39 @@ def handbook(pipeline: Pipeline) -> None:
             q for q in answerable if found(q, [hit.chunk for hit in traces[q].context.kept]) > 0
         ]
         refused = [traces[q].answer.refused for q in reached]
-        cited = [
-            any(
-                quote.quote in citation.quote or citation.quote in quote.quote
-                for quote in q.evidence
+        # Of each answer, which of its statements hold a golden quote, or stand in one.
+        golden = [
+            [
+                any(
+                    evidence.quote in citation.quote or citation.quote in evidence.quote
+                    for evidence in q.evidence
+                )
                 for citation in traces[q].answer.citations
-            )
+            ]
             for q in reached
+            if not traces[q].answer.refused
         ]
-        refusals.add_row(split, *(f"{sum(x)} of {len(x)}" for x in (without, refused, cited)))
+        statements = [one for answer in golden for one in answer]
+        shares = (without, refused, [any(answer) for answer in golden], statements)
+        refusals.add_row(split, *map(_share, shares))
     CONSOLE.print("\nhandbook: share of the golden quotes found (few questions: read with care)")
     CONSOLE.print(table)
-    CONSOLE.print("extractive answers; `cited` counts answers that cite a golden quote")
+    CONSOLE.print("extractive answers")
     CONSOLE.print(refusals)
+
+
+def _share(flags: Sequence[bool]) -> str:
+    """ "2 of 3, 0.67 [...]": the count, and the share with its 95% interval."""
+    return f"{sum(flags)} of {len(flags)}, {interval([float(flag) for flag in flags])}"
+
+
+def judging(encoder: SentenceEncoder) -> None:
+    """How often the offline judge agrees with the labelled claims."""
+    documents = read_corpus("handbook")
+    for split in ("dev", "test"):
+        claims = read_claims(DATA / "golden" / "claims.jsonl", split)
+        CONSOLE.print(f"\noffline judge, {split} claims: rows are the labels, columns the verdicts")
+        CONSOLE.print(str(agreement(OfflineJudge(encoder), claims, documents)))
 
 
 def opening(encoder: SentenceEncoder) -> None:
@@ -159,6 +185,7 @@ if __name__ == "__main__":
     pipeline = open_lab("handbook", progress=False)
     warm_ask(pipeline)
     handbook(pipeline)
+    judging(default_encoder())
     chunkers(CONSOLE)
     reindexing(CONSOLE)
     if SCIFACT:
