@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from raglab.evalcli import evaluate
+from raglab.fates import hits_of
 from raglab.terminal import inert
-from raglab.types import RagLabError
+from raglab.types import Decision, RagLabError
 
 if TYPE_CHECKING:
     from raglab.trace import Trace
@@ -41,10 +42,18 @@ def ask(
     query: Annotated[str, typer.Argument(help="A question, in quotes.")],
     corpus: Corpus = "handbook",
     preset: Annotated[
-        str, typer.Option(help="Which stages search: dense, sparse, hybrid, reranked, learned.")
+        str,
+        typer.Option(
+            help="Which stages search: dense, sparse, hybrid, reranked, learned; or which "
+            "generation of RAG: naive, advanced, modular, agentic."
+        ),
     ] = "reranked",
-    k: Annotated[int, typer.Option(min=1, help="Hits that each retriever returns.")] = 20,
-    keep: Annotated[int, typer.Option(min=1, help="Hits that survive the rerank.")] = 8,
+    k: Annotated[
+        int | None, typer.Option(min=1, help="Hits that each retriever returns. As a rule 20.")
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Hits that survive the rerank. As a rule 8.")
+    ] = None,
     claude: Annotated[bool, typer.Option(help="Answer with Claude; needs a key.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write the flow as a page.")] = None,
@@ -80,14 +89,12 @@ def show(trace: Trace, console: Console, evidence: Sequence[str] = ()) -> None:
     which = "rank of the chunks that " + ("hold the answer" if evidence else "are cited")
     table = Table("stage", "hits", "ms", "best hit", which, box=None)
     for step in trace.steps:
-        hits: Ranking = ()
-        if step.stage in ("retrieve", "fuse", "rerank"):
-            hits = trace.ranking(step.name)
-        elif step.stage == "assemble":
-            hits = trace.context.kept
+        if isinstance(step.output, Decision):
+            continue
+        hits: Ranking = hits_of(step)
         ranks = {hit.chunk.chunk_id: str(place) for place, hit in enumerate(hits, start=1)}
         table.add_row(
-            inert(step.name),
+            inert(step.name if trace.rounds == 1 else f"{step.round} {step.name}"),
             str(len(hits)) if hits or step.stage not in ("rewrite", "generate") else "",
             f"{step.seconds * 1000:.1f}",
             inert(hits[0].chunk.chunk_id if hits else ""),
@@ -97,6 +104,9 @@ def show(trace: Trace, console: Console, evidence: Sequence[str] = ()) -> None:
     if len(trace.queries) > 1:
         console.print(inert("\n".join(f"  also: {q.text}" for q in trace.queries[1:])))
     console.print(table)
+    for step, decided in trace.decisions:
+        told = f"  {step.round} {step.name} {decided.choice}: {decided.why}"
+        console.print(inert(told, style="dim"), soft_wrap=True)
     total = sum(step.seconds for step in trace.steps) * 1000
     calls = sum(call.seconds for step in trace.steps for call in step.calls) * 1000
     console.print(inert(f"{total - calls:.0f} ms in all stages but the model\n", style="dim"))

@@ -33,7 +33,9 @@ DEPTH = 100  # places of each ranking: recall@100 needs them
 Corpus = Annotated[str, typer.Argument(help="A BEIR folder, or handbook, or python.")]
 Presets = Annotated[
     list[str] | None,
-    typer.Option("--preset", help="A pipeline to judge; may be repeated. Without it: all."),
+    typer.Option(
+        "--preset", help="A pipeline to judge; may be repeated. Without it: all that search."
+    ),
 ]
 Kinds = Annotated[
     list[str] | None, typer.Option("--kind", help="Only this kind of question; may be repeated.")
@@ -84,11 +86,11 @@ def evaluate(
         )  # fmt: skip
     from raglab.benchmarks import open_benchmark
     from raglab.evaluate.benchmark import compared, measured, runs
-    from raglab.lab import PRESETS, check_preset, default_encoder, preset_pipeline
+    from raglab.lab import SEARCHES, check_preset, default_encoder, preset_pipeline
 
-    names = list(dict.fromkeys(([baseline] if baseline else []) + (presets or list(PRESETS))))
+    names = list(dict.fromkeys(([baseline] if baseline else []) + (presets or list(SEARCHES))))
     for name in names:
-        check_preset(name)
+        check_preset(name, SEARCHES)  # what a generation adds, no ranking shows
     if chunker not in ("", "whole", "default"):
         raise RagLabError(f"no chunker {chunker!r} here: there are whole and default")
     if run and run.suffix and not run.is_dir() and len(names) > 1:

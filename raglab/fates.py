@@ -86,6 +86,7 @@ def first_loss(pipeline: Pipeline, trace: Trace, wanted: Wanted) -> Loss | None:
 
     Raises RagLabError for a chunk that the pipeline's index does not hold.
     """
+    trace = trace.last_round()
     holders = wanted.among(all_chunks(pipeline))
     if not holders and wanted.chunk_id:
         raise RagLabError(f"there is no chunk {wanted.chunk_id!r}: name one of this index")

@@ -14,11 +14,13 @@ from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.generate import Extractive, PromptedGenerator
 from raglab.evaluate.evidence import supporting
 from raglab.explore.lines import literal
+from raglab.generations import DEPTH, GENERATIONS, Parts, with_model
 from raglab.ingest.cache import cache_folder
 from raglab.ingest.chunk import FixedSize, ParentChild, Sentences, WholeDocument
 from raglab.ingest.contextualize import Contextual, FromHeadings
@@ -56,7 +58,8 @@ from raglab.types import (
 
 PYTHON = "python"  # the language reference that comes with Python itself
 DATA = Path(__file__).resolve().parent.parent / "data"
-PRESETS = ("dense", "sparse", "hybrid", "reranked", "learned")
+SEARCHES = ("dense", "sparse", "hybrid", "reranked", "learned")
+PRESETS = (*SEARCHES, *GENERATIONS)
 DEFAULT_PRESET = "reranked"
 SIZE = 200  # word pieces a chunk: chosen on the handbook's dev questions
 
@@ -68,8 +71,8 @@ def open_lab(
     groups: Sequence[str] = (),
     llm: LLM | None = None,
     multi_query: bool = False,
-    k: int = 20,
-    keep: int = 8,
+    k: int | None = None,
+    keep: int | None = None,
     chunk_size: int = SIZE,
     rebuild: bool = False,
     progress: bool = True,
@@ -80,7 +83,8 @@ def open_lab(
     groups: what the reader belongs to; documents of other groups are never retrieved, until *Who
     asks* is turned in an Explorer: that dial is a lesson, not a lock.
     llm: answers with this model, `ClaudeLLM()` for one, in place of repeating sentences.
-    k: hits that each retriever returns; keep: hits that survive the rerank.
+    k: hits that each retriever returns, 20 where the preset does not say; keep: hits that survive
+    the rerank, 8 where it does not say.
     multi_query: also searches with other wordings, by `llm`, or offline from kept replies.
     chunk_size: word pieces that a chunk holds at most; each size has an index of its own.
     """
@@ -89,18 +93,16 @@ def open_lab(
     index = corpus_index(
         corpus, embedder, chunk_size=chunk_size, rebuild=rebuild, progress=progress
     )
-    pipeline = preset_pipeline(preset, index, embedder, k=k, keep=keep)
+    pipeline = preset_pipeline(preset, index, embedder, k=k, keep=keep, llm=llm)
     # The first query pays for loading the weights and inverting the index. It is paid here, so
     # that the milliseconds of a trace are the stages' own.
     embedder.encode_query("warm up")  # the answer asks for the encoder, whatever searches
     for retriever in pipeline.retrievers.values():
         retriever.retrieve(Query("warm", "warm up"), 1)
-    pipeline = replace(
-        pipeline,
-        rewriter=MultiQuery(llm or ReplayLLM(DATA / "replies")) if multi_query else PassThrough(),
-        generator=PromptedGenerator(llm) if llm else pipeline.generator,
-        allowed=Readable(tuple(groups)),
-    )
+    pipeline = replace(pipeline, allowed=Readable(tuple(groups)))
+    if multi_query:
+        rewriter = MultiQuery(llm or ReplayLLM(DATA / "replies"))
+        pipeline = replace(pipeline, rewriter=rewriter)
 
     @lru_cache
     def resized(size: int) -> Pipeline:
@@ -145,9 +147,16 @@ def _written(corpus: str | Path, given: Mapping[str, object], llm: LLM | None) -
 
 
 def preset_pipeline(
-    name: str, index: Index, embedder: Embedder, *, k: int = 20, keep: int = 8, depth: int = 50
+    name: str,
+    index: Index,
+    embedder: Embedder,
+    *,
+    k: int | None = None,
+    keep: int | None = None,
+    depth: int = DEPTH,
+    llm: LLM | None = None,
 ) -> Pipeline:
-    """One of `PRESETS` over an index:
+    """One of `PRESETS` over an index. Five ways to search:
 
         dense       the nearest vectors
         sparse      BM25
@@ -155,10 +164,19 @@ def preset_pipeline(
         reranked    hybrid, its first `depth` hits reranked by late interaction: the default
         learned     hybrid, reranked by nine signals with the weights of data/rerank
 
+    and the four of `raglab.generations`: naive, advanced, modular, agentic.
+
     k: hits that each retriever returns; keep: hits that reach the prompt.
+    llm: answers, and plans where the preset is agentic, in place of the offline rules.
     """
     check_preset(name)
     bm25 = _bm25(index)
+    if name in GENERATIONS:
+        made = GENERATIONS[name](Parts(index, embedder, bm25, shipped_weights()))
+        changes: dict[str, Any] = {"k": k} if k else {}
+        changes |= {"assembler": replace(made.assembler, keep=keep)} if keep else {}  # type: ignore[type-var]
+        made = replace(made, **changes)
+        return with_model(made, llm, _price(llm)) if llm else made
     rerankers: dict[str, Callable[[], Reranker]] = {
         "reranked": lambda: LateInteraction(index, embedder, depth),
         "learned": lambda: Learned(Signals(index, embedder, bm25), shipped_weights(), depth),
@@ -169,15 +187,15 @@ def preset_pipeline(
         retrievers={name: lanes[name]} if name in lanes else lanes,
         fuser=RRF(),
         reranker=rerankers.get(name, Unchanged)(),
-        assembler=BudgetAssembler(embedder.count, keep=keep),
-        generator=Extractive(index, embedder, bm25),
-        k=k,
+        assembler=BudgetAssembler(embedder.count, keep=keep or 8),
+        generator=PromptedGenerator(llm) if llm else Extractive(index, embedder, bm25),
+        k=k or 20,
     )
 
 
-def check_preset(name: str) -> None:
-    if name not in PRESETS:
-        raise RagLabError(f"no preset {name!r}: there are {', '.join(PRESETS)}")
+def check_preset(name: str, among: Sequence[str] = PRESETS) -> None:
+    if name not in among:
+        raise RagLabError(f"no preset {name!r}: there are {', '.join(among)}")
 
 
 @lru_cache(maxsize=2)

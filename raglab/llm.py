@@ -1,54 +1,47 @@
-"""Language models behind one verb: `complete`.
+"""Language models behind two verbs: `complete` a prompt, and `converse`, with tools at hand.
 
 `ReplayLLM` answers from replies kept in files, each labelled with where it came from.  `ClaudeLLM`
 asks Anthropic's Messages API, or any server that speaks it.  Neither invents: where there is no
 reply and no key, the error says what to do.
 
-Left out: tools, images and conversations of several turns.
+Left out: images, and tools that the service runs itself.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
-from raglab.types import Completion, RagLabError
+from raglab.listening import heard as _heard
+from raglab.listening import listen
+from raglab.replay import ReplayLLM, conversation_hash, prompt_hash
+from raglab.tooluse import as_sent, only_offered, tool_call
+from raglab.types import Completion, RagLabError, Tool
 
 if TYPE_CHECKING:
     import anthropic
+    from anthropic.types import Message
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "MODELS",
+    "ClaudeLLM",
+    "ReplayLLM",
+    "conversation_hash",
+    "fence",
+    "has_key",
+    "listen",
+    "prompt_hash",
+]
 
 DEFAULT_MODEL = "claude-sonnet-4-6"
 MODELS = (DEFAULT_MODEL, "claude-opus-4-8", "claude-haiku-4-5")  # each has a row in prices.json
-
-_calls: ContextVar[list[Completion] | None] = ContextVar("calls", default=None)
-
-
-@contextmanager
-def listen() -> Iterator[list[Completion]]:
-    """Collects what models return while the block runs, so a step can show what it asked."""
-    calls: list[Completion] = []
-    token = _calls.set(calls)
-    try:
-        yield calls
-    finally:
-        _calls.reset(token)
-
-
-def _heard(completion: Completion) -> Completion:
-    calls = _calls.get()
-    if calls is not None:
-        calls.append(completion)
-    return completion
 
 
 def fence(tag: str, text: str, **attributes: str) -> str:
@@ -62,65 +55,6 @@ def fence(tag: str, text: str, **attributes: str) -> str:
     """
     named = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
     return f"<{tag}{named}>\n{escape(text)}\n</{tag}>"
-
-
-def prompt_hash(prompt: str, system: str = "", shared: str = "") -> str:
-    """The name of a kept reply: sha256 over the system prompt, the shared part and the prompt."""
-    parts = (system, shared, prompt) if shared else (system, prompt)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class ReplayLLM:
-    """Answers from `folder/*.jsonl`: a line a reply, with `prompt_hash`, `text` and `origin`.
-
-    Kept replies carry no token counts unless a live call recorded them.
-    """
-
-    folder: Path
-    model: str = "replay"
-
-    def complete(
-        self, prompt: str, *, system: str = "", max_tokens: int = 1024, shared: str = ""
-    ) -> Completion:
-        key = prompt_hash(prompt, system, shared)
-        reply = _replies(self.folder).get(key)
-        if reply is None:
-            raise RagLabError(
-                f"no reply is kept for this prompt (hash {key[:12]}). Offline, the lab replays "
-                "replies for the lessons' own queries only. Set ANTHROPIC_API_KEY and use "
-                "llm=ClaudeLLM(), or go back to the default, which needs no model."
-            )
-        return _heard(
-            Completion(
-                text=reply["text"],
-                model=reply.get("model", self.model),
-                origin=reply["origin"],
-                input_tokens=reply.get("input_tokens", 0),
-                output_tokens=reply.get("output_tokens", 0),
-            )
-        )
-
-
-@lru_cache(maxsize=8)
-def _replies(folder: Path) -> dict[str, dict[str, Any]]:
-    replies = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        # Not splitlines(): JSON may hold U+2028 and its like as they are, inside a line.
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                reply = json.loads(line)
-                for needed in ("prompt_hash", "text", "origin"):
-                    reply[needed]
-                replies[reply["prompt_hash"]] = reply
-            except (ValueError, KeyError, TypeError) as error:
-                raise RagLabError(
-                    f"{path}:{number} is not a reply ({error!r}): each line needs "
-                    "prompt_hash, text and origin"
-                ) from error
-    return replies
 
 
 @dataclass(frozen=True)
@@ -143,28 +77,50 @@ class ClaudeLLM:
         """One reply; `shared` is marked for the service's prompt cache.
 
         Raises RagLabError, with the mend, for every failure that the API names."""
+        asked = {"role": "user", "content": _content(prompt, shared)}
+        return self._ask([asked], system, max_tokens)
+
+    def converse(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Tool],
+        system: str = "",
+        max_tokens: int = 1024,
+        call: bool = True,
+    ) -> Completion:
+        """The next turn: text, calls of tools, or both. With `call=False`, text.
+
+        Raises RagLabError as `complete` does, and for a call that is not whole, is of no tool that
+        was offered, or has arguments that are no JSON object."""
+        more: dict[str, Any] = {"tools": as_sent(tools)} if tools else {}
+        if tools and not call:
+            more["tool_choice"] = {"type": "none"}
+        return self._ask(messages, system, max_tokens, tools if call else (), **more)
+
+    def _ask(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        system: str,
+        max_tokens: int,
+        at_hand: Sequence[Tool] = (),
+        **more: Any,
+    ) -> Completion:
         import anthropic
 
         client = self._client()
-        request: dict[str, Any] = {
+        request = {
             "model": self.model,
             "max_tokens": max_tokens,
-            "messages": [{"role": "user", "content": _content(prompt, shared)}],
+            "messages": list(messages),
+            **({"system": system} if system else {}),
+            **more,
         }
-        if system:
-            request["system"] = system
         started = time.perf_counter()
         try:
-            if self.on_text is None:
-                message = client.messages.create(**request)
-            else:
-                with client.messages.stream(**request) as stream:
-                    for piece in stream.text_stream:
-                        self.on_text(piece)
-                    message = stream.get_final_message()
-                if message.stop_reason is None:
-                    raise ConnectionError("the stream ended before the reply did")
+            message = self._message(client, request)
             text = "".join(block.text for block in message.content if block.type == "text")
+            called = [(b.name, b.input) for b in message.content if b.type == "tool_use"]
             usage = message.usage
             tokens = {
                 "input_tokens": usage.input_tokens,
@@ -179,7 +135,21 @@ class ClaudeLLM:
                 f"the reply broke off, or is not one of the Messages API ({type(error).__name__}: "
                 f"{error}): run again, or check ANTHROPIC_BASE_URL"
             ) from error
-        if not text.strip():
+        if called and message.stop_reason == "max_tokens":
+            raise RagLabError(
+                f"{self.model} was cut at max_tokens={max_tokens} while it called a tool: "
+                "allow it more max_tokens"
+            )
+        try:
+            if called and message.stop_reason != "tool_use":
+                raise ValueError(f"stop reason: {message.stop_reason}")
+            calls = only_offered((tool_call(*call) for call in called), at_hand)
+        except ValueError as error:
+            raise RagLabError(
+                f"{self.model} called a tool in a way that cannot be followed ({error}): "
+                "ask again, or ask another model"
+            ) from error
+        if not text.strip() and not calls:
             raise RagLabError(
                 f"{self.model} sent no text (stop reason: {message.stop_reason}): "
                 "ask again, or ask another model"
@@ -188,13 +158,34 @@ class ClaudeLLM:
             text += f" [cut at max_tokens={max_tokens}]"
         return _heard(
             Completion(
-                text=text,
+                text=text if text.strip() else "",  # the API takes no blank text back
                 model=message.model,
                 origin=f"live call to {message.model}",
                 **tokens,
+                tool_calls=calls,
                 seconds=time.perf_counter() - started,
             )
         )
+
+    def _message(self, client: anthropic.Anthropic, request: dict[str, Any]) -> Message:
+        if self.on_text is None:
+            whole: Message = client.messages.create(**request)
+            return whole
+        arguments: defaultdict[int, str] = defaultdict(str)
+        with client.messages.stream(**request) as stream:
+            for event in stream:
+                if event.type == "content_block_delta":
+                    if event.delta.type == "text_delta":
+                        self.on_text(event.delta.text)
+                    elif event.delta.type == "input_json_delta":
+                        arguments[event.index] += event.delta.partial_json
+            message = stream.get_final_message()
+        if message.stop_reason is None:
+            raise ConnectionError("the stream ended before the reply did")
+        if message.stop_reason != "max_tokens":
+            for written in arguments.values():
+                json.loads(written or "{}")  # the SDK takes half an object as if it were whole
+        return message
 
     def _client(self) -> anthropic.Anthropic:
         if not has_key():

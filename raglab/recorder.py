@@ -25,6 +25,7 @@ class Recorder:
     def __init__(self, memo: Memo) -> None:
         self.memo = memo
         self.steps: list[Step] = []
+        self.round = 1
 
     def __call__(
         self,
@@ -40,16 +41,21 @@ class Recorder:
         key = (owner, function, tuple(map(_hashable, arguments)))
         known = self.memo.get(key)
         if known is not None:
-            done = replace(known, name=name, after=after, reused=True)
+            done = replace(known, name=name, after=after, reused=True, round=self.round)
         else:
             started = time.perf_counter()
             with listen() as calls:
                 output = call(*arguments)
             seconds = time.perf_counter() - started
             done = Step(name, stage, after, cast(Output, output), settings, tuple(calls), seconds)
+            done = replace(done, round=self.round)
             self.memo.put(key, done)
         self.steps.append(done)
         return cast(T, done.output)
+
+    def search_again(self) -> None:
+        """What comes now belongs to another round."""
+        self.round += 1
 
     def trace(self, query: Query) -> Trace:
         return Trace(query, tuple(self.steps))

@@ -2,6 +2,10 @@
 
 A `Trace` is all that the views know.  It saves to JSON and loads again, and two runs of the same
 query over the same pipeline are equal: only clock time differs, and time is not compared.
+
+A pipeline that decides for itself may search more than once.  Each search is a *round*, and what
+was decided between them stands in the trace too.  Where one asks for a step by its name, the last
+round answers.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from raglab.types import (
     Citation,
     Completion,
     Context,
+    Decision,
     Drop,
     Hit,
     Part,
@@ -26,26 +31,29 @@ from raglab.types import (
     RagLabError,
     Ranking,
     Sentence,
+    ToolCall,
 )
 
 STAGES = ("rewrite", "retrieve", "fuse", "rerank", "assemble", "generate")
+DECIDE = "decide"  # a step between the stages: which of them to run, and whether again
 FORMAT = 2
 
-Output = tuple[Query, ...] | Ranking | Context | Answer
+Output = tuple[Query, ...] | Ranking | Context | Answer | Decision
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One stage at work. `after` names the steps whose output it read."""
 
-    name: str  # unique in the trace: "dense", "sparse", "fused", ...
-    stage: str  # one of STAGES
+    name: str  # unique in its round: "dense", "sparse", "fused", ...
+    stage: str  # one of STAGES, or DECIDE
     after: tuple[str, ...]
     output: Output
     settings: str = ""  # the stage's repr: which knobs it ran with
     calls: tuple[Completion, ...] = ()  # what language models were asked on the way
     seconds: float = field(default=0.0, compare=False)
     reused: bool = field(default=False, compare=False)  # taken from an earlier run, unchanged
+    round: int = 1  # which search it belongs to
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class Trace:
     steps: tuple[Step, ...]
 
     def __getitem__(self, name: str) -> Step:
-        for step in self.steps:
+        for step in reversed(self.steps):
             if step.name == name:
                 return step
         raise KeyError(f"no step {name!r}; this trace has {', '.join(s.name for s in self.steps)}")
@@ -69,6 +77,23 @@ class Trace:
     def stage(self, stage: str) -> tuple[Step, ...]:
         """The steps of one stage, in the order in which they ran."""
         return tuple(step for step in self.steps if step.stage == stage)
+
+    @property
+    def rounds(self) -> int:
+        """How often it searched: at least 1, though the first may have been left out."""
+        return max((step.round for step in self.steps), default=1)
+
+    @property
+    def decisions(self) -> tuple[tuple[Step, Decision], ...]:
+        """What was decided on the way, in order; empty where each stage runs once."""
+        return tuple((step, cast(Decision, step.output)) for step in self.stage(DECIDE))
+
+    def last_round(self) -> Trace:
+        """The run as if there had been its last search alone, without what was decided."""
+        return Trace(
+            self.query,
+            tuple(s for s in self.steps if s.stage != DECIDE and s.round == self.rounds),
+        )
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -134,7 +159,7 @@ class Trace:
 
 
 def _encode(output: Output, chunks: dict[str, Chunk]) -> dict[str, Any]:
-    if isinstance(output, Answer):
+    if isinstance(output, Answer | Decision):
         return asdict(output)
     if isinstance(output, Context):
         return {
@@ -166,6 +191,11 @@ def _chunk(entry: Mapping[str, Any]) -> Chunk:
 
 def _citations(rows: Iterable[Mapping[str, Any]]) -> tuple[Citation, ...]:
     return tuple(Citation(**row) for row in rows)
+
+
+def _completion(entry: Mapping[str, Any]) -> Completion:
+    tools = tuple(ToolCall(**call) for call in entry.get("tool_calls", ()))
+    return Completion(**{**entry, "tool_calls": tools})
 
 
 def _query(entry: Mapping[str, Any]) -> Query:
@@ -202,8 +232,12 @@ def _decode_step(entry: Mapping[str, Any], chunks: Mapping[str, Chunk]) -> Step:
             output = Answer(**{**data, **cited})
         case "retrieve" | "fuse" | "rerank":
             output = hits()
+        case "decide":
+            parts = tuple(Part(**part) for part in data["parts"])
+            chunk_ids = tuple(data["chunk_ids"])
+            output = Decision(data["choice"], data["why"], parts, chunk_ids, data["text"])
         case other:
             raise ValueError(f"unknown stage {other!r}")
-    calls = tuple(Completion(**call) for call in entry["calls"])
+    calls = tuple(_completion(call) for call in entry["calls"])
     rest = {**entry, "after": tuple(entry["after"]), "output": output, "calls": calls}
     return Step(**rest)

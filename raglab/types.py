@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,6 +166,23 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """What a model may ask to have done. `schema` is the JSON Schema of its arguments, as text."""
+
+    name: str
+    description: str
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What a model asks to have done. `arguments` is a JSON object as text, its keys in order."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """What a language model returned. `origin` is shown wherever its text is."""
 
@@ -176,7 +193,23 @@ class Completion:
     output_tokens: int
     cache_write_tokens: int = 0  # put into the service's prompt cache by this call
     cache_read_tokens: int = 0  # read from there
+    tool_calls: tuple[ToolCall, ...] = ()  # where there are some, the text may be empty
     seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a step of control chose to do next, and why.
+
+    Where a rule decided, `parts` are the numbers that it looked at; where a model did, `why` is
+    what it wrote.
+    """
+
+    choice: str  # "factual", "enough", "search", ...
+    why: str
+    parts: tuple[Part, ...] = ()
+    chunk_ids: tuple[str, ...] = ()  # the chunks that it speaks of
+    text: str = ""  # what it does it with: the query to search for, the answer to give
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +311,34 @@ class Generator(Protocol):
     def generate(self, query: Query, context: Context) -> Answer: ...
 
 
+class Router(Protocol):
+    def route(self, query: Query) -> Decision: ...
+
+
+class Check(Protocol):
+    def check(self, query: Query, context: Context) -> Decision: ...
+
+
 class LLM(Protocol):
     def complete(
         self, prompt: str, *, system: str = "", max_tokens: int = 1024, shared: str = ""
     ) -> Completion: ...
 
     # `shared` stands before the prompt and is the same for many calls: a service may cache it.
+
+
+class ToolLLM(LLM, Protocol):
+    """A model that can ask for tools. It calls none itself: who asked it does, and asks again."""
+
+    def converse(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Tool],
+        system: str = "",
+        max_tokens: int = 1024,
+        call: bool = True,
+    ) -> Completion: ...
+
+    # `messages` is plain data, as the Messages API takes it. With `call=False` the model may ask
+    # for no tool in this turn; the tools stay in sight, since earlier turns hold their calls.

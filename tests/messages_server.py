@@ -6,11 +6,17 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import groupby
 from typing import Any
 
+import pytest
+
+from raglab.llm import ClaudeLLM
+
 MODEL = "claude-test-1"
+KEY = "sk-test-0123456789"
 
 
 @dataclass(frozen=True)
@@ -24,33 +30,64 @@ class Reply:
     length: int | None = None  # more than len(body): the connection breaks before the end
 
 
-def said(*pieces: str, stop_reason: str = "end_turn", **usage: int) -> Reply:
-    """A whole message, a text block for each piece. It was paid with 7 tokens in and 3 out."""
-    message = _message([{"type": "text", "text": piece} for piece in pieces], stop_reason)
+Block = dict[str, Any]
+
+
+def tool_use(name: Any, given: Any, **more: Any) -> Block:
+    """A block that asks for a tool. `given` is what stands as its input, be it an object or not.
+
+    When it is streamed, a string is the JSON text itself, so that it can be sent broken."""
+    return {"type": "tool_use", "id": "toolu_1", "name": name, "input": given, **more}
+
+
+def said(*pieces: str | Block, stop_reason: str = "end_turn", **usage: int) -> Reply:
+    """A whole message, a text block for each string. It was paid with 7 tokens in and 3 out."""
+    content = [{"type": "text", "text": p} if isinstance(p, str) else p for p in pieces]
+    message = _message(content, stop_reason)
     message["usage"] |= usage
     return Reply(json.dumps(message).encode())
 
 
-def streamed(*pieces: str, stop_reason: str = "end_turn", **usage: int) -> Reply:
-    """The same message as server-sent events, a delta for each piece."""
+def streamed(*pieces: str | Block, stop_reason: str = "end_turn", **usage: int) -> Reply:
+    """The same message as server-sent events: a delta for each string, and for every five
+    characters of a tool's input. Strings that follow one another are one block."""
     begun = _message([], None)
     begun["usage"] |= usage
-    block = {"type": "text", "text": ""}
-    deltas = [
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
-        for piece in pieces
-    ]
+    blocks: list[tuple[Block, list[Block]]] = []
+    for text, run in groupby(pieces, lambda piece: isinstance(piece, str)):
+        if text:
+            blocks.append(
+                (
+                    {"type": "text", "text": ""},
+                    [{"type": "text_delta", "text": piece} for piece in run],
+                )
+            )
+        else:
+            blocks += [(piece | {"input": {}}, _input_deltas(piece["input"])) for piece in run]
     end = {"delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 3}}
-    events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": begun},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        *deltas,
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", **end},
-        {"type": "message_stop"},
-    ]
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
+    for index, (block, deltas) in enumerate(blocks):
+        events += [
+            {"type": "content_block_start", "index": index, "content_block": block},
+            *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+            {"type": "content_block_stop", "index": index},
+        ]
+    events += [{"type": "message_delta", **end}, {"type": "message_stop"}]
     lines = (f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
     return Reply("".join(lines).encode(), kind="text/event-stream")
+
+
+def _input_deltas(given: Any) -> list[Block]:
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    pieces = ["", *(text[at : at + 5] for at in range(0, len(text), 5))]  # the first is empty there
+    return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+
+
+def interrupted(stream: Reply, before: str, error: Reply) -> Reply:
+    """A stream in whose middle, before its first event of that type, an error event ends it."""
+    begun, found, _ = stream.body.partition(f"event: {before}\n".encode())
+    assert found, f"the stream has no {before}"
+    return replace(stream, body=begun + b"event: error\ndata: " + error.body + b"\n\n")
 
 
 def failed(status: int, kind: str, message: str) -> Reply:
@@ -58,7 +95,10 @@ def failed(status: int, kind: str, message: str) -> Reply:
     return Reply(json.dumps(error).encode(), status)
 
 
-def _message(content: list[dict[str, str]], stop_reason: str | None) -> dict[str, Any]:
+OVERLOADED = failed(529, "overloaded_error", "Overloaded")
+
+
+def _message(content: list[Block], stop_reason: str | None) -> dict[str, Any]:
     return {
         "id": "msg_1",
         "type": "message",
@@ -118,3 +158,15 @@ def messages_server() -> Iterator[MessagesServer]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def hold_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment with a key, and nothing else that could lead a call elsewhere."""
+    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def claude(server: MessagesServer, **options: object) -> ClaudeLLM:
+    return ClaudeLLM(base_url=server.url, **{"max_retries": 0, **options})  # type: ignore[arg-type]

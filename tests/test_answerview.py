@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.citations import check
 from raglab.answer.grounded import SYSTEM, grounded_prompt, read_answer
 from raglab.answer.injection import naive_prompt
-from raglab.types import REFUSAL, Answer, Citation, Context, Query
+from raglab.types import REFUSAL, Answer, Citation, Context, Query, RagLabError
 from raglab.views.answerview import (
     answers_panel,
     budget_drawing,
@@ -27,6 +28,7 @@ from raglab.views.answerview import (
     prompt_panel,
 )
 from raglab.views.panel import Panel
+from raglab.views.refusalview import refusal_panel
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>\u202e"
 TEXTS = {
@@ -65,6 +67,7 @@ def test_the_bar_is_the_budget() -> None:
     )
     assert re.findall(r"width:([\d.]+)%", str(drawing.html)) == ["38.00", "28.00"]
     assert "17 left" in drawing.html
+    assert re.findall(r"<b style[^>]*>([^<]*)</b></span>", str(drawing.html)) == ["1", "★2"]
     assert "★ c#0: over the budget by 6 tokens (it takes 23)" in plain(drawing.html)
     assert "1 more were cut by their rank" in plain(drawing.html)
 
@@ -83,6 +86,21 @@ def test_each_knob_of_the_budget_assembles_again() -> None:
     assert "choose one of best first, best at both ends" in panel.status
     panel.turn(order="best first", query=" ")
     assert panel.words == "Nothing was found, so the prompt holds no source."
+
+
+def test_a_source_keeps_its_colour_when_the_order_changes() -> None:
+    """Ranks 1 2 3 become 1 3 2. A colour is of a rank, not of a place."""
+
+    def colours(order: str) -> dict[str, str]:
+        bar = str(budget_drawing(assemble("refund", budget=400, order=order)).html)
+        pairs = re.findall(r'<span data-key="([^"]*)"[^>]*background:(var[^;]*);', bar)
+        return dict(pairs)
+
+    first, ends = colours("best first"), colours("best at both ends")
+    assert list(first) == ["a#0", "b#0", "c#0"]
+    assert list(ends) == ["a#0", "c#0", "b#0"]
+    assert first == ends
+    assert len(set(first.values())) == 3
 
 
 def test_a_context_that_tells_no_tokens_is_drawn_without() -> None:
@@ -196,6 +214,46 @@ def test_answers_one_at_a_time() -> None:
     assert panel.turn(question="second").words.startswith("A refusal:")
 
 
+# -- refusing -------------------------------------------------------------------------------------
+
+NOTHING, SOMETHING = (0.1, 0.25, 0.4), (0.2, 0.35, 0.5, 0.55)
+
+
+def test_a_threshold_refuses_what_lies_below_it() -> None:
+    """Below 0.30 lie 0.1 and 0.25 of the one group, and 0.2 of the other."""
+    panel = refusal_panel(NOTHING, SOMETHING, threshold=0.3)
+    assert panel.words == (
+        "Below 0.30, 2 of 3 questions that nothing answers are refused, as they should be. "
+        "So are 1 of 4 whose evidence is in the context: wrongly."
+    )
+    assert "2 of 3</text>" in panel.html
+    assert "1 of 4</text>" in panel.html
+    panel.turn(threshold=0.5)  # what lies on it is not below it
+    assert panel.words.startswith("Below 0.50, 3 of 3")
+    assert "So are 2 of 4" in panel.words
+    panel.turn(threshold=0.7)
+    assert "a number from 0.0 to 0.6" in panel.status
+
+
+def test_the_curves_only_rise_and_pass_through_the_marks() -> None:
+    """A mark stands on its curve: at 0.3 the share is 2/3 of the one group, 1/4 of the other."""
+    html_ = str(refusal_panel(NOTHING, SOMETHING, threshold=0.3).html)
+    lines = [
+        [tuple(map(float, step.split())) for step in path.removeprefix("M ").split(" L ")]
+        for path in re.findall(r'<path d="(M [^"]*)" fill="none"', html_)
+    ]
+    dots = [tuple(map(float, at)) for at in re.findall(r'<circle cx="([^"]*)" cy="([^"]*)"', html_)]
+    assert len(lines) == len(dots) == 2
+    for line, dot in zip(lines, dots, strict=True):
+        assert dot in line
+        assert all(before[1] >= after[1] for before, after in pairwise(line))  # down is up in SVG
+
+
+def test_a_curve_needs_both_groups() -> None:
+    with pytest.raises(RagLabError, match="at least one of each"):
+        refusal_panel((), SOMETHING)
+
+
 # -- any text, and any viewer ---------------------------------------------------------------------
 
 
@@ -212,6 +270,7 @@ def panels() -> dict[str, Panel]:
         "budget": budget_panel(assemble, "refund", lambda query: ["b#0"]),
         "prompt": prompt_panel(assemble, {"grounded": grounded, "naive": naive}, "refund"),
         "citations": citation_panel(*cited()),
+        "refusals": refusal_panel(NOTHING, SOMETHING),
     }
 
 
@@ -246,7 +305,7 @@ def pages(chromium: object, tmp_path) -> Iterator[Pages]:  # type: ignore[no-unt
     opened.close()  # fails where a page asked the network, or its script failed
 
 
-@pytest.mark.parametrize("name", ["budget", "prompt", "citations"])
+@pytest.mark.parametrize("name", ["budget", "prompt", "citations", "refusals"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_saved_page_stands_alone_and_axe_finds_nothing_to_mend(
     pages: Pages, name: str, scheme: str

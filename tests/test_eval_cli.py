@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from raglab import cli
 from raglab.evaluate.intervals import interval
 from raglab.evaluate.runs import read_run
-from raglab.lab import PRESETS
+from raglab.lab import SEARCHES
 from raglab.types import RagLabError
 
 SHARED = os.environ["RAGLAB_CACHE"]
@@ -93,7 +93,7 @@ def test_ir_measures_reads_the_same_figures_from_the_run_files(beir: Path, tmp_p
     assert result.exit_code == 0, result.output
     stored = json.loads(figures.read_text())
     qrels = list(ir_measures.read_trec_qrels(str(tmp_path / "runs" / "qrels.trec")))
-    assert list(stored["means"]) == list(PRESETS)
+    assert list(stored["means"]) == list(SEARCHES)
     for name, means in stored["means"].items():
         file = tmp_path / "runs" / f"{name}.trec"
         trec = list(ir_measures.read_trec_run(str(file)))

@@ -33,7 +33,7 @@ from raglab.evaluate.metrics import (
 from raglab.evaluate.significance import compare, paired_randomisation
 from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.index import Index
-from raglab.lab import PRESETS, golden_questions, open_lab, preset_pipeline
+from raglab.lab import SEARCHES, golden_questions, open_lab, preset_pipeline
 from raglab.pipeline import Pipeline
 from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
@@ -356,7 +356,7 @@ def test_presets_are_their_stages(small: Index) -> None:
     expected["hybrid"] = ids(RRF().fuse(lists))
     reached = {
         name: ids(preset_pipeline(name, small, EMBEDDER).run(query).ranking("reranked"))
-        for name in PRESETS
+        for name in SEARCHES
     }
     assert {name: reached[name] for name in expected} == expected
     assert sorted(reached["reranked"]) == sorted(expected["hybrid"])

@@ -8,7 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from messages_server import MODEL, MessagesServer, Reply, failed, messages_server, said, streamed
+from messages_server import (
+    KEY,
+    MODEL,
+    OVERLOADED,
+    MessagesServer,
+    Reply,
+    claude,
+    failed,
+    hold_key,
+    interrupted,
+    messages_server,
+    said,
+    streamed,
+)
 
 from raglab.answer.generate import SYSTEM
 from raglab.ingest.contextualize import Contextual, FromLLM, blurb_prompt
@@ -17,27 +30,18 @@ from raglab.lab import open_lab
 from raglab.llm import ClaudeLLM, ReplayLLM, fence, has_key, listen, prompt_hash
 from raglab.types import Document, RagLabError
 
-KEY = "sk-test-0123456789"
-OVERLOADED = failed(529, "overloaded_error", "Overloaded")
 LIMITED = failed(429, "rate_limit_error", "Too many requests")
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    hold_key(monkeypatch)
 
 
 @pytest.fixture
 def server() -> Iterator[MessagesServer]:
     with messages_server() as running:
         yield running
-
-
-def claude(server: MessagesServer, **options: object) -> ClaudeLLM:
-    return ClaudeLLM(base_url=server.url, **{"max_retries": 0, **options})  # type: ignore[arg-type]
 
 
 def refusal(server: MessagesServer, *replies: Reply, **options: object) -> str:
@@ -247,10 +251,9 @@ def test_a_stream_that_breaks_off_is_no_answer(server: MessagesServer, reply: Re
 
 
 def test_an_error_in_the_middle_of_a_stream(server: MessagesServer) -> None:
-    event = b"event: error\ndata: " + OVERLOADED.body + b"\n\n"
-    begun = STREAM.partition(b"event: content_block_stop")[0]
+    reply = interrupted(streamed("Five ", "days"), "content_block_stop", OVERLOADED)
     pieces: list[str] = []
-    told = refusal(server, Reply(begun + event, kind="text/event-stream"), on_text=pieces.append)
+    told = refusal(server, reply, on_text=pieces.append)
     assert pieces == ["Five ", "days"]
     assert "Overloaded" in told
     assert "run again" in told
@@ -298,13 +301,48 @@ def test_a_reply_that_is_not_kept_says_what_to_do(tmp_path: Path) -> None:
     assert "Set ANTHROPIC_API_KEY and use llm=ClaudeLLM(), or go back to the default" in told
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "7", '{"text": "x", "origin": "y"}'])
+CALLS = '{"prompt_hash": "h", "origin": "y", "tool_calls": '
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        "7",
+        '{"text": "x", "origin": "y"}',
+        '{"prompt_hash": "h", "origin": "y"}',
+        '{"prompt_hash": ["h"], "origin": "y", "text": "x"}',
+        '{"prompt_hash": 7, "origin": "y", "text": "x"}',
+        '{"prompt_hash": "h", "origin": "y", "text": 7}',
+        '{"prompt_hash": "h", "origin": "y", "text": " "}',
+        '{"prompt_hash": "h", "origin": null, "text": "x"}',
+        '{"prompt_hash": "h", "origin": "y", "text": "x", "output_tokens": -1}',
+        '{"prompt_hash": "h", "origin": "y", "text": "x", "input_tokens": "7"}',
+        CALLS + "[]}",
+        CALLS + "7}",
+        CALLS + '["search"]}',
+        CALLS + '{"name": "search", "arguments": {}}}',
+        CALLS + '[{"name": "search"}]}',
+        CALLS + '[{"name": "", "arguments": {}}]}',
+        CALLS + '[{"name": "search", "arguments": "{}"}]}',
+        CALLS + '[{"name": "search", "arguments": {"k": NaN}}]}',
+    ],
+)
 def test_a_broken_line_names_its_file_and_number(tmp_path: Path, line: str) -> None:
     good = json.dumps({"prompt_hash": "h", "text": "x", "origin": "y"})
     (tmp_path / "kept.jsonl").write_text(f"{good}\n{line}\n")
     with pytest.raises(RagLabError, match="needs prompt_hash, text and origin") as error:
         ReplayLLM(tmp_path).complete("p")
     assert str(error.value).startswith(f"{tmp_path / 'kept.jsonl'}:2 is not a reply")
+
+
+def test_a_file_that_is_not_utf_8_names_its_line(tmp_path: Path) -> None:
+    good = json.dumps({"prompt_hash": "h", "text": "x", "origin": "y"}).encode()
+    (tmp_path / "kept.jsonl").write_bytes(good + b"\n" + good.replace(b"x", b"\xff"))
+    with pytest.raises(RagLabError, match="is not a reply") as error:
+        ReplayLLM(tmp_path).complete("p")
+    assert str(error.value).startswith(f"{tmp_path / 'kept.jsonl'}:2 ")
 
 
 # -- listening, fencing ---------------------------------------------------------------------------

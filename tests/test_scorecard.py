@@ -240,10 +240,20 @@ def run(*arguments: object) -> tuple[int, str]:
 
 def test_the_command_saves_and_fails(tmp_path: Path) -> None:
     file = tmp_path / "card.json"
-    chosen = ("handbook", "--split", "dev", "--kind", "numeric", "--kind", "exact-token")
+    chosen = (
+        "handbook",
+        "--split",
+        "dev",
+        "--kind",
+        "numeric",
+        "--kind",
+        "exact-token",
+        "--kind",
+        "table",
+    )
     code, said = run(*chosen, "--preset", "sparse", "--save", file)
     assert (code, Scorecard.load(file).pipelines) == (0, ("sparse",))
-    assert "23 questions" in said
+    assert "35 questions" in said
     code, said = run(*chosen, "--gate", file)  # of the card's own pipelines
     assert code == 0
     assert "nothing got worse beyond chance" in said

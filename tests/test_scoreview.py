@@ -128,8 +128,9 @@ def test_each_band_is_reached_by_keyboard_and_says_what_it_is() -> None:
 def test_the_folds_list_every_question_once() -> None:
     texts = {one.query_id: one.text for one in asked()}
     root = drawn(str(sankey(some(), texts)))
-    rows = [row.attrib["data-query"] for row in root.iter("li")]
-    assert sorted(rows) == sorted(texts.values())
+    rows = {row.attrib["data-press"]: row.text for row in root.iterfind(".//li/b")}
+    assert rows == texts
+    assert len(list(root.iter("li"))) == len(texts)
     folds = {fold.findtext("summary"): len(list(fold.iter("li"))) for fold in root.iter("details")}
     assert folds["cut by keep: 2"] == 2
     assert "q1, numeric: because 1" in "".join(root.itertext())
@@ -149,6 +150,54 @@ def test_knobs_choose_split_and_kind() -> None:
     assert not panel.status
     with pytest.raises(RagLabError, match="give attributions"):
         sankey_panel({}, ())
+
+
+def test_a_question_that_is_pressed_is_asked() -> None:
+    heard: list[Question] = []
+    turns = replace(asked()[0], history=("first turn", "what of Team?"))
+    panel = sankey_panel({"dev": some()}, [turns, *asked()[1:]], ask=heard.append)
+    assert panel.presses
+    assert panel.words.endswith("open a list below and press it, while the notebook runs.")
+    panel.press("q3")
+    assert (heard[-1].query_id, panel.status) == ("q3", "Asked: how much 3")
+    panel.press("q0")  # with the turn before it, as the pipeline was asked
+    assert (heard[-1], panel.status) == (turns, "Asked: what of Team? how much 0")
+    assert 'data-press="q0">what of Team? how much 0<' in panel.html
+    picture = panel.html
+    panel.press("other")
+    assert "'other' is none of these questions" in panel.status
+    assert ([one.query_id for one in heard], panel.html) == (["q3", "q0"], picture)
+    panel.turn(kind="table")
+    assert panel.status == ""
+
+
+def test_what_asking_raises_is_told() -> None:
+    def ask(question: Question) -> None:
+        raise RagLabError(f"no kernel for {question.query_id}: start one")
+
+    panel = sankey_panel({"dev": some()}, asked(), ask=ask).press("q2")
+    assert "no kernel for q2: start one" in panel.status
+    assert not panel.busy
+
+
+@pytest.mark.parametrize("content", [{}, {"press": 3}, {"do": "press"}, "q3", None])
+def test_a_message_that_presses_nothing_is_left_alone(content: object) -> None:
+    heard: list[Question] = []
+    panel = sankey_panel({"dev": some()}, asked(), ask=heard.append)
+    panel._handle_custom_msg(content, [])
+    assert (heard, panel.status) == ([], "")
+    panel._handle_custom_msg({"press": "q3"}, [])
+    assert [one.query_id for one in heard] == ["q3"]
+
+
+def test_without_an_asker_nothing_is_a_button() -> None:
+    panel = sankey_panel({"dev": some()}, asked())
+    assert not panel.presses
+    assert panel.words.endswith("copy its words from a list below into the Explorer's query box.")
+    panel._handle_custom_msg({"press": "q3"}, [])
+    assert panel.status == ""
+    with pytest.raises(RagLabError, match="turn a knob"):
+        panel.press("q3")
 
 
 def test_nothing_of_a_question_becomes_markup() -> None:
@@ -210,6 +259,16 @@ def test_the_table_holds_costs() -> None:
     assert [cell.text for cell in rows["ms here"]] == ["1.5", "–"]
     assert rows["right"][1].text is not None
     assert rows["right"][1].text.startswith("0.80 [")
+
+
+def test_the_table_can_leave_out_what_another_machine_changes() -> None:
+    html = str(score_table(card(), times=False))
+    names = [row[0].text for row in drawn(html).iter("tr")]
+    assert names[-2:] == ["tokens", "USD/1,000"]
+    assert "ms here" not in html
+    assert "milliseconds" not in html
+    assert "milliseconds" not in score_panel(card(), times=False).html
+    assert "milliseconds" in score_panel(card()).html
 
 
 def test_differences_say_whether_it_may_be_luck() -> None:

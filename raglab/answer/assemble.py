@@ -26,7 +26,7 @@ from typing import TypeVar
 
 from raglab.answer.compress import matching
 from raglab.llm import fence
-from raglab.types import Context, Drop, Hit, Query, RagLabError, Ranking
+from raglab.types import Chunk, Context, Drop, Hit, Query, RagLabError, Ranking
 
 T = TypeVar("T")
 ORDERS = BEST_FIRST, BOTH_ENDS = ("best first", "best at both ends")
@@ -100,7 +100,8 @@ class BudgetAssembler:
     counts a little differently, so leave some room.
 
     order: one of `ORDERS`.
-    compress: of each source, only the sentences that share a word with the query.
+    compress: of each source only a part, such as `Condense` leaves; True: only the sentences that
+    share a word with the query.
     dates: tells the date of each source, so that a reader of two versions can see which is newer.
     """
 
@@ -108,7 +109,7 @@ class BudgetAssembler:
     keep: int = 8
     budget: int = 1500
     order: str = BEST_FIRST
-    compress: bool = False
+    compress: bool | Callable[[Query, Chunk], str] = False
     dates: bool = False
 
     def __post_init__(self) -> None:
@@ -161,8 +162,12 @@ class BudgetAssembler:
             named["updated"] = chunk.updated
         if also:
             named["also"] = ", ".join(also)
-        text = matching(query.text, chunk.shown) if self.compress else chunk.shown
-        return fence("source", text, **named)
+        return fence("source", self._text(query, chunk), **named)
+
+    def _text(self, query: Query, chunk: Chunk) -> str:
+        if callable(self.compress):
+            return self.compress(query, chunk)
+        return matching(query.text, chunk.shown) if self.compress else chunk.shown
 
 
 def _twin(kept: Sequence[Hit], hit: Hit) -> tuple[Hit | None, str]:

@@ -16,7 +16,7 @@ sentences are then nobody's (Xu, Shi, Choi 2023, "RECOMP").
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from raglab.retrieve.tokens import Tokenizer
@@ -33,17 +33,23 @@ def matching(query: str, text: str) -> str:
     'A refund takes days. …'
     """
     asked = set(_terms(query))
+    return only(text, lambda start, end: not asked.isdisjoint(_terms(text[start:end])))
+
+
+def only(text: str, stays: Callable[[int, int], bool]) -> str:
+    """The sentences of the text of which `stays(start, end)` is true, headings and table heads;
+    the whole text where it is true of none."""
     spans = sentence_spans(text)
     sentences = [text[start:end] for start, end in spans]
-    shared = [not asked.isdisjoint(_terms(sentence)) for sentence in sentences]
+    shared = [stays(start, end) for start, end in spans]
     if not any(shared):
         return text
     kept = _with_heads(sentences, shared)
     pieces = []
-    for stays, group in groupby(range(len(spans)), key=lambda n: kept[n]):
+    for held, group in groupby(range(len(spans)), key=lambda n: kept[n]):
         places = list(group)
         whole = text[spans[places[0]][0] : spans[places[-1]][1]]
-        pieces.append(whole if stays else GAP)
+        pieces.append(whole if held else GAP)
     # A table's row needs a line of its own; elsewhere a blank is enough.
     return ("\n" if "|" in text else " ").join(pieces)
 

@@ -33,6 +33,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from xml.sax.saxutils import escape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,39 +154,47 @@ class Extractive:
         chunk, the statement, and its signals by name."""
         if not query.text.strip():
             return []
-        asked = {term: self.bm25.idf(term) for term in self.bm25.tokenizer(query.text)}
-        names = exact_names(query.text)
-        encoding = self.embedder.encode_query(query.text)
-        importance = self._importance(query.text, encoding)
-        wanted = tuple(kind for kind, asks in _ASKED_FOR.items() if asks.search(query.text))
+        return [
+            (number, hit.chunk, one, row)
+            for number, hit in enumerate(context.kept, start=1)
+            for one, row in _read(self, query.text, hit.chunk)
+            # What was compressed away, nobody who reads the prompt sees.
+            if not context.text or escape(one.said) in context.text
+        ]
+
+    def read(self, query: str, chunk: Chunk) -> tuple[tuple[Statement, dict[str, float]], ...]:
+        """Each statement of a chunk and its signals; none where it lacks a name of the query."""
+        asked = {term: self.bm25.idf(term) for term in self.bm25.tokenizer(query)}
+        names = exact_names(query)
+        above = f"{chunk.title} {chunk.heading}"
+        if not names <= _names_in(f"{above} {chunk.text}"):
+            return ()
+        encoding = self.embedder.encode_query(query)
+        importance = self._importance(query, encoding)
+        wanted = tuple(kind for kind, asks in _ASKED_FOR.items() if asks.search(query))
+        passage = float(self.index.vectors[self.index.rows[chunk.chunk_id]] @ encoding.vector)
+        terms_above = set(self.bm25.tokenizer(above))
+        before: list[float] = []
         found = []
-        for number, hit in enumerate(context.kept, start=1):
-            chunk = hit.chunk
-            above = f"{chunk.title} {chunk.heading}"
-            if not names <= _names_in(f"{above} {chunk.text}"):
-                continue
-            passage = float(self.index.vectors[self.index.rows[chunk.chunk_id]] @ encoding.vector)
-            terms_above = set(self.bm25.tokenizer(above))
-            before: list[float] = []
-            for one, tokens, headings in self._tokens(chunk):
-                best = _best(encoding.tokens, tokens, headings)
-                match = float(weighted_mean(best[None], importance)[0])
-                held = terms_above | set(self.bm25.tokenizer(one.text))
-                mean = unit(tokens.mean(axis=0)) @ encoding.vector if len(tokens) else 0.0
-                row = {
-                    "meaning": float(mean),
-                    "match": match,
-                    "weakest": float(weakest(best[None])[0]),
-                    "words": _share(asked, held),
-                    "kind": _kind(wanted, query.text, one),
-                    "row": float(bool(one.cells)),
-                    "subject": float(bool(names & _names_in(_subject(one)))),
-                    "before": max(before[-2:], default=0.0),
-                    "passage": passage,
-                }
-                before.append(match)
-                found.append((number, chunk, one, row))
-        return found
+        for one, tokens, headings in self._tokens(chunk):
+            best = _best(encoding.tokens, tokens, headings)
+            match = float(weighted_mean(best[None], importance)[0])
+            held = terms_above | set(self.bm25.tokenizer(one.text))
+            mean = unit(tokens.mean(axis=0)) @ encoding.vector if len(tokens) else 0.0
+            row = {
+                "meaning": float(mean),
+                "match": match,
+                "weakest": float(weakest(best[None])[0]),
+                "words": _share(asked, held),
+                "kind": _kind(wanted, query, one),
+                "row": float(bool(one.cells)),
+                "subject": float(bool(names & _names_in(_subject(one)))),
+                "before": max(before[-2:], default=0.0),
+                "passage": passage,
+            }
+            before.append(match)
+            found.append((one, row))
+        return tuple(found)
 
     def _importance(self, text: str, encoding: Encoding) -> Floats:
         """float [q]: for each piece of the query the idf of the word that it stands in."""
@@ -207,6 +217,13 @@ class Extractive:
             inside = (places[:, 0] >= one.start) & (places[:, 1] <= end)
             found.append((one, tokens[inside], headings))
         return found
+
+
+@lru_cache(maxsize=64)  # what condenses, checks and answers reads the same chunks, one by one
+def _read(
+    reader: Extractive, query: str, chunk: Chunk
+) -> tuple[tuple[Statement, dict[str, float]], ...]:
+    return reader.read(query, chunk)
 
 
 def exact_names(text: str) -> frozenset[str]:

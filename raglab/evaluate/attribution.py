@@ -221,7 +221,7 @@ def _missed_by(outcome: Outcome) -> tuple[str, ...]:
     """The lists of retrieval of which no chunk holds some quote."""
     return tuple(
         step.name
-        for step in outcome.trace.stage("retrieve")
+        for step in outcome.trace.last_round().stage("retrieve")
         if not all(
             any(holds(hit.chunk, quote) for hit in hits_of(step))
             for quote in outcome.question.evidence

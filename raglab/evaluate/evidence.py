@@ -7,13 +7,20 @@ question when it holds a whole quote; a quote that no chunk holds whole was *sev
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from xml.sax.saxutils import escape
 
-from raglab.types import Chunk, Evidence, Question
+from raglab.types import Chunk, Context, Evidence, Question
 
 
 def holds(chunk: Chunk, evidence: Evidence) -> bool:
     """Does the chunk hold the whole quote, letter for letter?"""
     return chunk.doc_id == evidence.doc_id and evidence.quote in chunk.shown
+
+
+def shows(context: Context, evidence: Evidence) -> bool:
+    """Does the prompt hold the whole quote? What was compressed may have lost it."""
+    there = any(holds(hit.chunk, evidence) for hit in context.kept)
+    return there and escape(evidence.quote) in context.text  # sources are fenced, so "<" is not "<"
 
 
 def supporting(question: Question, chunks: Iterable[Chunk]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from raglab.evaluate.evidence import holds
+from raglab.evaluate.evidence import holds, shows
 from raglab.evaluate.generation import (
     answer_relevance,
     citation_precision,
@@ -216,9 +216,7 @@ def _judged(one: Outcome, judge: Judge, embedder: Embedder) -> dict[str, float |
     if quotes:
         helps = [any(holds(chunk, quote) for quote in quotes) for chunk in prompt]
         values["context precision"] = context_precision(helps)
-        values["context recall"] = context_recall(
-            [any(holds(chunk, quote) for chunk in prompt) for quote in quotes]
-        )
+        values["context recall"] = context_recall([shows(context, quote) for quote in quotes])
     if answer.refused:
         values["refusal precision"] = not question.answerable
     if not question.answerable:

@@ -179,9 +179,9 @@ def _sentence(n: int, sentence: Sentence, findings: Sequence[Found]) -> Markup:
         for found in findings
     )
     return Markup(
-        '<li data-key="sentence {}" tabindex="0" style="{}"><small style="color:{}">S{}</small> '
-        "<bdi>{}</bdi>{}{}</li>"
-    ).format(n, BOX, SOFT, n, sentence.text, marks, wrong)
+        '<li data-key="sentence {}" tabindex="0" style="{};border-left:4px solid {}">'
+        '<small style="color:{}">S{}</small> <bdi>{}</bdi>{}{}</li>'
+    ).format(n, BOX, tint(n - 1), SOFT, n, sentence.text, marks, wrong)
 
 
 def _source(number: int, hit: Hit, sentences: Sequence[Sentence]) -> Markup:

@@ -59,7 +59,8 @@ def budget_drawing(context: Context, evidence: Collection[str] = ()) -> Drawing:
         )
     share = 100 / max(context.budget, 1)
     segments = Markup("").join(
-        _segment(n, hit, tokens, share) for n, hit, tokens in _spent(context)
+        _segment(n, hit, tokens, share, "★" if hit.chunk.chunk_id in evidence else "")
+        for n, hit, tokens in _spent(context)
     )
     rest = Markup(
         '<span title="{} tokens left" style="flex:1;min-width:0;overflow:hidden;text-align:center;'
@@ -93,7 +94,8 @@ def _spent(context: Context) -> list[tuple[int, Hit, int]]:
     ]
 
 
-def _segment(n: int, hit: Hit, tokens: int, share: float) -> Markup:
+def _segment(n: int, hit: Hit, tokens: int, share: float, star: str) -> Markup:
+    """A source keeps its colour when the order changes: its rank gives it."""
     width = tokens * share
     return Markup(
         '<span data-key="{}" title="[{}] {}: {} tokens" style="flex:none;width:{:.2f}%;height:26px;'
@@ -101,8 +103,8 @@ def _segment(n: int, hit: Hit, tokens: int, share: float) -> Markup:
         '<b style="font-size:12px;line-height:18px;margin:4px;padding:0 3px;display:inline-block;'
         'border-radius:3px;background:var(--ground, #fff);color:{}">{}</b></span>'
     ).format(
-        hit.chunk.chunk_id, n, hit.chunk.chunk_id, tokens, width, tint(n - 1), INK,
-        n if width > 4 else "",
+        hit.chunk.chunk_id, n, hit.chunk.chunk_id, tokens, width, tint(hit.rank - 1), INK,
+        f"{star}{n}" if width > 4 else star,
     )  # fmt: skip
 
 

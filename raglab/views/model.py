@@ -46,6 +46,7 @@ def flow_model(
     with the reason.  With `count` each list says how many tokens its chunks hold, and with `price`
     what it would cost to send them all to a language model.
     """
+    trace = trace.last_round()  # the search that answered
     places = _places(trace)
     names: dict[str, int] = {}  # a part's name is written once; rows name it by number
     columns = [

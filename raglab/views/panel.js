@@ -53,11 +53,21 @@ function render({ model, el }) {
     const at = picture.contains(document.activeElement) ? document.activeElement : null;
     const key = at?.closest("[data-key]")?.dataset.key;
     picture.replaceChildren(...parsed(model.get("html")));
+    if (model.get("presses"))
+      for (const node of picture.querySelectorAll("[data-press]")) pressable(node);
     for (const fold of folds()) if (open.has(nameOf(fold))) fold.open = true;
     if (at && at !== picture) {
       const same = key && picture.querySelector(`[data-key="${CSS.escape(key)}"][tabindex]`);
       (same || picture).focus({ preventScroll: true });
     }
+  }
+
+  // A real button, so that a keyboard reaches it.  It is made here: `parsed` lets none in.
+  function pressable(node) {
+    const press = () => model.send({ press: node.dataset.press });
+    node.replaceWith(
+      element("button", { type: "button", class: "rl-press", onclick: press }, node.textContent),
+    );
   }
 
   const folds = () => [...picture.querySelectorAll("details")];

@@ -3,6 +3,9 @@
 A panel is given a function that draws: `draw(**settings) -> Drawing`.  It calls it once, and again
 whenever a knob turns.  The function computes with what it closes over; the panel computes nothing.
 
+What a picture marks with `data-press="KEY"` is a button where a kernel listens, and calls
+`press(KEY)`.
+
 Every picture also says in a sentence what it shows.  That sentence is read to who cannot see the
 picture, stands in the saved notebook, and is what a test asserts.
 """
@@ -99,11 +102,20 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget's base clas
     words = traitlets.Unicode("").tag(sync=True)
     knobs: Any = traitlets.List().tag(sync=True)
     settings = traitlets.Dict().tag(sync=True)
-    status = traitlets.Unicode("").tag(sync=True)  # what went wrong, or empty
+    presses = traitlets.Bool(False).tag(sync=True)  # does anyone listen to what is pressed?
+    status = traitlets.Unicode("").tag(sync=True)  # what went wrong or was pressed, or empty
     busy = traitlets.Bool(False).tag(sync=True)
 
-    def __init__(self, title: str, draw: Callable[..., Drawing], knobs: Sequence[Knob]) -> None:
-        self._draw = draw
+    def __init__(
+        self,
+        title: str,
+        draw: Callable[..., Drawing],
+        knobs: Sequence[Knob],
+        *,
+        press: Callable[[str], str] | None = None,
+    ) -> None:
+        """press: what to do with a key that was pressed; says what it did."""
+        self._draw, self._press = draw, press
         self._knobs = {knob.name: knob for knob in knobs}
         settings = {knob.name: knob.value for knob in knobs}
         first = draw(**settings)
@@ -113,13 +125,33 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget's base clas
             words=clean(first.words),
             knobs=[knob.shown() for knob in knobs],
             settings=settings,
+            presses=press is not None,
         )
         self.observe(self._draw_again, names=["settings"])
+        self.on_msg(self._heard)
 
     def turn(self, **settings: Value) -> Panel:
         """Turns some knobs, leaves the others; as `panel.settings = {...}` does."""
         self.settings = {**self.settings, **settings}
         return self
+
+    def press(self, key: str) -> Panel:
+        """As a reader presses what carries this key; `status` tells what it did."""
+        if self._press is None:
+            raise RagLabError("nothing in this picture can be pressed: turn a knob")
+        self.busy = True
+        try:
+            self.status = clean(self._press(key))
+        except Exception as error:  # whatever it does may fail, and the picture stays
+            self.status = in_words(error)
+        finally:
+            self.busy = False
+        return self
+
+    def _heard(self, widget: object, content: Any, buffers: object) -> None:
+        key = content.get("press") if isinstance(content, dict) else None
+        if self._press is not None and isinstance(key, str):
+            self.press(key)
 
     def _draw_again(self, change: object) -> None:
         self.busy = True
@@ -146,7 +178,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget's base clas
     def page(self) -> str:
         """The picture as a page of its own: no kernel, no network, and so no knob."""
         state: dict[str, Any] = {"title": self.title, "html": self.html, "words": self.words}
-        state |= {"knobs": [], "settings": {}, "status": "", "busy": False}
+        state |= {"knobs": [], "settings": {}, "status": "", "busy": False, "presses": False}
         return widget_page(self.title, state, joined(SCRIPTS), joined(STYLES), self.html)
 
     def __repr__(self) -> str:

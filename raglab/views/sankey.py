@@ -5,14 +5,14 @@ their way.  What a stage loses leaves downwards, to a name and a count.  At ever
 and all that left before it add up to the questions that were asked.
 
 Each band can be reached by keyboard and says in words what it is; below the picture a fold for each
-end lists its questions.
+end lists its questions.  With `ask` each of them is a button, and an Explorer can follow it.
 
 Left out: questions that were lost twice; each is told by what went wrong first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -40,6 +40,7 @@ from raglab.evaluate.attribution import (
     context_recall_bound,
     counts,
 )
+from raglab.evaluate.outcomes import asked
 from raglab.types import Question, RagLabError
 from raglab.views.axes import drawn, short
 from raglab.views.bars import INK, SOFT, tint
@@ -117,20 +118,31 @@ def sankey(attributions: Sequence[Attribution], queries: Mapping[str, str]) -> M
 
 
 def sankey_panel(
-    attributions: Mapping[str, Sequence[Attribution]], questions: Sequence[Question]
+    attributions: Mapping[str, Sequence[Attribution]],
+    questions: Sequence[Question],
+    *,
+    ask: Callable[[Question], object] | None = None,
 ) -> Panel:
     """The picture with two knobs: which split of the questions, and which kind of them.
 
     attributions: a name (a split, or a pipeline) -> what became of its questions.
+    ask: what to do with a question that is pressed below the picture: ask an Explorer, say.
     """
     if not attributions:
         raise RagLabError("there is nothing to draw: give attributions for one split at least")
-    queries = {one.query_id: " ".join((*one.history[-1:], one.text)) for one in questions}
+    known = {one.query_id: one for one in questions}
+    queries = {query_id: asked(one).text for query_id, one in known.items()}
     kinds = dict.fromkeys(one.kind for group in attributions.values() for one in group)
 
     def draw(split: str, kind: str) -> Drawing:
         chosen = [one for one in attributions[split] if kind in (ALL, one.kind)]
-        return Drawing(sankey(chosen, queries), words(chosen))
+        return Drawing(sankey(chosen, queries), words(chosen, pressed=ask is not None))
+
+    def press(query_id: str) -> str:
+        if ask is None or query_id not in known:
+            raise RagLabError(f"{query_id!r} is none of these questions: press one that is listed")
+        ask(known[query_id])
+        return f"Asked: {queries[query_id]}"
 
     splits = tuple(attributions)
     return Panel(
@@ -140,11 +152,12 @@ def sankey_panel(
             Knob("split", "Questions", splits[0], choices=splits),
             Knob("kind", "Kind", ALL, choices=(ALL, *kinds)),
         ],
+        press=press if ask else None,
     )
 
 
-def words(attributions: Sequence[Attribution]) -> str:
-    """What the picture shows, in sentences.
+def words(attributions: Sequence[Attribution], *, pressed: bool = False) -> str:
+    """What the picture shows, in sentences. pressed: a question listed below is asked by a press.
 
     >>> words([Attribution("q1", "table", "wrong", "")]).split(". ")[2]
     'The largest loss: wrong, 1 of them'
@@ -162,7 +175,11 @@ def words(attributions: Sequence[Attribution]) -> str:
     if bad:
         most = max(bad, key=lambda end: bad[end])
         said.append(f"The largest loss: {most}, {bad[most]} of them.")
-    said.append("To follow one, copy its words from a list below into the Explorer's query box.")
+    said.append(
+        "To follow one, open a list below and press it, while the notebook runs."
+        if pressed
+        else "To follow one, copy its words from a list below into the Explorer's query box."
+    )
     return " ".join(said)
 
 
@@ -216,8 +233,8 @@ def _folds(attributions: Sequence[Attribution], queries: Mapping[str, str]) -> M
     folds = []
     for end, count in counts(attributions).items():
         rows = Markup("").join(
-            Markup('<li data-query="{}"><b>{}</b> <small>{}, {}: {}</small></li>').format(
-                queries.get(one.query_id, one.query_id), queries.get(one.query_id, one.query_id),
+            Markup('<li><b data-press="{}">{}</b> <small>{}, {}: {}</small></li>').format(
+                one.query_id, queries.get(one.query_id, one.query_id),
                 one.query_id, one.kind, one.reason,
             )
             for one in attributions
@@ -226,7 +243,7 @@ def _folds(attributions: Sequence[Attribution], queries: Mapping[str, str]) -> M
         folds.append(
             Markup(
                 '<details data-fold="end: {}" data-key="end: {}"><summary>{}: {}</summary>'
-                "<ul>{}</ul></details>"
+                '<ul class="rl-lost">{}</ul></details>'
             ).format(end, end, end, count, rows)
         )
     return Markup("").join(folds)

@@ -17,15 +17,17 @@ from raglab.views.panel import Drawing, Knob, Panel
 from raglab.views.tables import html_table
 
 
-def score_table(card: Scorecard, kind: str = ALL) -> Markup:
-    """An HTML table: a row for each measure and cost, a column for each pipeline."""
+def score_table(card: Scorecard, kind: str = ALL, *, times: bool = True) -> Markup:
+    """An HTML table: a row for each measure and cost, a column for each pipeline.
+
+    times: False leaves out the milliseconds, so that every machine draws the same table.
+    """
     head, *rows = zip(*card.rows(kind), strict=True)
     asked = len(card.by_kind()[kind])
-    caption = (
-        f"{card.corpus}, {card.split}, {kind}: {asked} questions. Means with 95% intervals; the "
-        "milliseconds are of the machine that made the card"
-    )
-    return Markup(html_table(caption, head, rows))
+    caption = f"{card.corpus}, {card.split}, {kind}: {asked} questions. Means with 95% intervals"
+    if times:
+        caption += "; the milliseconds are of the machine that made the card"
+    return Markup(html_table(caption, head, rows if times else rows[:-1]))
 
 
 def score_heat(card: Scorecard, metric: str) -> Markup:
@@ -63,8 +65,11 @@ def differences(card: Scorecard, baseline: str, metric: str, kind: str = ALL) ->
     return said
 
 
-def score_panel(card: Scorecard) -> Panel:
-    """Knobs: the measure, the kind of question, and the pipeline that others are compared with."""
+def score_panel(card: Scorecard, *, times: bool = True) -> Panel:
+    """Knobs: the measure, the kind of question, and the pipeline that others are compared with.
+
+    times: see `score_table`.
+    """
 
     def draw(metric: str, kind: str, baseline: str) -> Drawing:
         best = {name: card.cell(name, metric, kind) for name in card.pipelines}
@@ -73,7 +78,9 @@ def score_panel(card: Scorecard) -> Panel:
         said = [f"{metric.capitalize()}, {kind}: {means}."]
         against = differences(card, baseline, metric, kind)
         said += [f"Against {baseline}: {' '.join(against)}"] if against else []
-        return Drawing(score_heat(card, metric) + score_table(card, kind), " ".join(said))
+        return Drawing(
+            score_heat(card, metric) + score_table(card, kind, times=times), " ".join(said)
+        )
 
     kinds = (ALL, *(kind for kind in card.by_kind() if kind != ALL))
     return Panel(
