@@ -97,7 +97,10 @@ def modular(parts: Parts) -> Pipeline:
         RuleRouter(),
         routes={
             FACTUAL: {},
-            ANALYTICAL: {"assembler": parts.assembler(keep=12, budget=2250)},
+            ANALYTICAL: {
+                "assembler": parts.assembler(keep=12, budget=2250),
+                "generator": replace(parts.extractive, sentences=6, margin=0.15),
+            },
             CONVERSATIONAL: {"rewriter": WithHistory()},
         },
         check=SupportCheck(parts.extractive),
@@ -127,6 +130,12 @@ def with_model(pipeline: Pipeline, llm: LLM, price: Price | None = None) -> Pipe
             raise RagLabError(f"an agent needs a model that can call tools: {llm!r} cannot")
         planner = ToolPlanner(cast(ToolLLM, llm), guide.gather.count)
         guide = replace(guide, planner=planner, price=price)
+    if isinstance(guide, Modular):  # the model answers on every route
+        routes = {
+            route: {field: stage for field, stage in changes.items() if field != "generator"}
+            for route, changes in guide.routes.items()
+        }
+        guide = replace(guide, routes=routes)
     return replace(pipeline, generator=PromptedGenerator(llm), guide=guide)
 
 

@@ -52,6 +52,9 @@ class FakeEmbedder:
         self.embedded += len(texts)
         return [self.encode_query(text) for text in texts]
 
+    def forget_queries(self) -> None:
+        """It remembers none."""
+
     def encode_query(self, text: str) -> Encoding:
         spans = self.spans(text)[: self.limit]
         rows = [self._word(text[start:end].lower()) for start, end in spans]

@@ -30,8 +30,19 @@ from raglab.evaluate.judge import Judge
 from raglab.pipeline import Pipeline
 from raglab.prices import Price, after_call
 from raglab.recorder import Recorder
+from raglab.retrieve.rewrite import WithHistory
 from raglab.trace import DECIDE
-from raglab.types import REFUSAL, Answer, Context, Decision, Generator, Query, RagLabError
+from raglab.types import (
+    REFUSAL,
+    Answer,
+    Context,
+    Decision,
+    Generator,
+    Part,
+    Query,
+    RagLabError,
+    Sentence,
+)
 
 SEARCH, ANSWER, STOP = "search", "answer", "stop"
 SUPPORTED, UNSUPPORTED = "supported", "not supported"
@@ -84,7 +95,9 @@ class Agent:
         self, pipeline: Pipeline, notes: Notes, plan: Decision, record: Recorder
     ) -> Notes:
         fresh = Fresh(pipeline.assembler, tuple(notes.numbers().items()))
-        query = replace(notes.asked, text=plan.text or notes.asked.text, history=())
+        query = WithHistory().rewrite(notes.asked)[0]
+        if plan.text and plan.text != query.text:
+            query = replace(query, text=plan.text, origin="the planner")
         _, context = replace(pipeline, assembler=fresh).search(query, record)
         return notes.with_search(query.text, plan.why, context.kept)
 
@@ -117,10 +130,12 @@ class Agent:
         else:
             stopped = plan.choice != ANSWER
             mine = replace(pipeline, generator=self.fallback) if stopped else pipeline
-            answer = mine.respond(notes.asked, context, record, after=("gathered",))
-        checked = record("grounded?", DECIDE, Grounded(self.judge).check, answer, context)
+            whole = WithHistory().rewrite(notes.asked)[0]
+            answer = mine.respond(whole, context, record, after=("gathered",))
+        grounded = Grounded(self.judge)
+        checked = record("grounded?", DECIDE, grounded.check, answer, context)
         if checked.choice == UNSUPPORTED:
-            record("answer", "generate", only_supported, answer, checked, after=("gathered",))
+            record("answer", "generate", grounded.keep, answer, checked, after=("gathered",))
 
 
 @dataclass(frozen=True)
@@ -146,33 +161,40 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Grounded:
-    """Checks an answer before it is given: does each sentence stand on the passages?"""
+    """Checks an answer before it is given: does each sentence stand on the passages?
+
+    Each part is a sentence, and 1 where it is supported.
+    """
 
     judge: Judge
 
     def check(self, answer: Answer, context: Context) -> Decision:
         if answer.refused:
             return Decision(SUPPORTED, "a refusal claims nothing")
-        sentences = [one.text for one in said(answer) if one.text.strip()]
-        stands = supported(answer, context, self.judge)
-        lacking = [one for one, yes in zip(sentences, stands, strict=True) if not yes]
+        stands = zip(_sentences(answer), supported(answer, context, self.judge), strict=True)
+        parts = tuple(Part(one.text, float(yes)) for one, yes in stands)
+        lacking = [part.name for part in parts if not part.value]
         cited = tuple(dict.fromkeys(c.chunk_id for c in answer.citations))
         if not lacking:
-            count = len(sentences)
+            count = len(parts)
             why = f"{count} sentence{'' if count == 1 else 's'}, each supported"
-            return Decision(SUPPORTED, why, chunk_ids=cited)
-        why = f"{len(lacking)} of {len(sentences)} not supported: “{lacking[0]}”"
-        return Decision(UNSUPPORTED, why, chunk_ids=cited, text="\n".join(lacking))
+            return Decision(SUPPORTED, why, parts, cited)
+        why = f"{len(lacking)} of {len(parts)} not supported: “{lacking[0]}”"
+        return Decision(UNSUPPORTED, why, parts, cited)
+
+    def keep(self, answer: Answer, checked: Decision) -> Answer:
+        """The answer's supported sentences; a refusal where there is none."""
+        stands = zip(_sentences(answer), checked.parts, strict=True)
+        left = tuple(one for one, part in stands if part.value)
+        if not left:
+            return Answer(REFUSAL, (), refused=True, origin=answer.origin)
+        citations = tuple(dict.fromkeys(c for one in left for c in one.citations if c.chunk_id))
+        marked = (
+            " ".join((one.text, *dict.fromkeys(f"[{c.number}]" for c in one.citations)))
+            for one in left
+        )
+        return Answer(" ".join(marked), citations, False, answer.origin, left)
 
 
-def only_supported(answer: Answer, checked: Decision) -> Answer:
-    """The answer without the sentences that the check named; a refusal where none is left."""
-    lacking = checked.text.split("\n")
-    left = tuple(one for one in said(answer) if one.text not in lacking and one.text.strip())
-    if not left:
-        return Answer(REFUSAL, (), refused=True, origin=answer.origin)
-    citations = tuple(dict.fromkeys(c for one in left for c in one.citations if c.chunk_id))
-    marked = (
-        " ".join((one.text, *dict.fromkeys(f"[{c.number}]" for c in one.citations))) for one in left
-    )
-    return Answer(" ".join(marked), citations, False, answer.origin, left)
+def _sentences(answer: Answer) -> tuple[Sentence, ...]:
+    return tuple(one for one in said(answer) if one.text.strip())

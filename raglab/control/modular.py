@@ -41,13 +41,15 @@ class Modular:
 
     def follow(self, pipeline: Pipeline, asked: Query, record: Recorder) -> None:
         route = record("route", DECIDE, self.router.route, asked)
+        check_routes(self.routes, (route.choice,))
         chosen = replace(pipeline, **self.routes[route.choice])
         wanted, context = chosen.search(asked, record)
         if self._lacking(wanted, context, record):
             record.search_again()
-            wanted, context = replace(chosen, **self.wider).search(asked, record)
+            chosen = replace(chosen, **self.wider)
+            wanted, context = chosen.search(asked, record)
             self._lacking(wanted, context, record)
-        pipeline.respond(wanted, context, record)
+        chosen.respond(wanted, context, record)
 
     def _lacking(self, wanted: Query, context: Context, record: Recorder) -> bool:
         checked = record("enough?", DECIDE, self.check.check, wanted, context, after=("context",))

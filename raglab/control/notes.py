@@ -88,7 +88,8 @@ class Fresh:
 class Gather:
     """Puts the passages of all searches into one context, in the order in which they were read.
 
-    `only`: the chunks to keep.  Without it all are kept, and [n] is the n-th passage that was read.
+    `only`: the chunks to keep, as far as the budget goes.  Without it all are kept, for they were
+    read, and [n] is the n-th passage that was.
     """
 
     count: Callable[[str], int] = field(repr=False)
@@ -105,18 +106,18 @@ class Gather:
                 continue
             block = passage(hit, len(kept) + 1)
             cost = self.count(block)
-            if cost > room:
+            if only is not None and cost > room:
                 over = cost - room
                 dropped.append(Drop(hit, f"over the budget by {over} tokens", cost, over))
-                # A later one must not take this one's number.
-                room = room if only is not None else 0
                 continue
             kept.append(hit)
             blocks.append(block)
             room -= cost
         text = "\n".join(blocks)
         spent = tuple(self.count(block) for block in blocks)
-        return Context(text, tuple(kept), tuple(dropped), self.count(text), self.budget, spent)
+        tokens = self.count(text)
+        budget = max(self.budget, tokens)
+        return Context(text, tuple(kept), tuple(dropped), tokens, budget, spent)
 
 
 def named(numbers: Mapping[str, int], chunk_ids: Collection[str]) -> str:

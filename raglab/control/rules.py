@@ -45,7 +45,7 @@ class RulePlanner:
     def plan(self, notes: Notes) -> Decision:
         asked = WithHistory().rewrite(notes.asked)[0]
         if not notes.searches:
-            if nothing_to_look_up(asked):
+            if nothing_to_look_up(notes.asked):
                 return Decision(ANSWER, "nothing in it can be looked up")
             return Decision(SEARCH, "first, as it was asked", text=asked.text)
         relevant, parts = self.relevant(asked, notes)
@@ -86,9 +86,14 @@ class RulePlanner:
 
 
 def nothing_to_look_up(query: Query) -> bool:
-    """Is it a greeting or thanks?
+    """Is it a greeting or thanks? A question of small words leans on the turns before it.
 
     >>> nothing_to_look_up(Query("q", "Thanks!")), nothing_to_look_up(Query("q", "Thanks, VAT?"))
     (True, False)
+    >>> before = ("How long do refunds take?",)
+    >>> [nothing_to_look_up(Query("q", text, history=before)) for text in ("Thanks!", "And why?")]
+    [True, False]
     """
-    return all(word in SMALL_TALK for word in _content(query.text))
+    words = _content(query.text)
+    leans = bool(query.history) and (not words or "?" in query.text)
+    return not leans and all(word in SMALL_TALK for word in words)

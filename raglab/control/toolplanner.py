@@ -107,7 +107,7 @@ class ToolPlanner:
         )
         every = tuple(notes.numbers())
         if not reply.tool_calls:
-            return Decision(ANSWER, "the passages are enough", (), every, reply.text or REFUSAL)
+            return Decision(ANSWER, "no further search", (), every, reply.text or REFUSAL)
         arguments = json.loads(reply.tool_calls[0].arguments)
         query = clean(str(arguments.get("query", "")))[:LONGEST]
         relevant = _relevant(arguments, every)

@@ -12,6 +12,7 @@ Debug in the order in which a pipeline works.  What an early stage lost, no late
     cut by keep         ranked too low for the prompt, before and after the rerank
     duplicate           merged into a source that lacks the quote
     over the budget     there was no room for it
+    compressed away     its source is in the prompt, without the sentence
     refused             the context holds it, and the answer says that it does not
     wrong               the context holds it, and the answer says something else
     uncited             the answer is right, and names no source that holds the evidence
@@ -31,7 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from raglab.evaluate.evidence import holds
+from raglab.evaluate.evidence import holds, shows
 from raglab.evaluate.judge import Judge
 from raglab.evaluate.outcomes import Outcome, cites_evidence, for_asker, outcomes, right
 from raglab.fates import Wanted, all_chunks, first_loss, hits_of, holding, may_see, rank_in
@@ -41,8 +42,9 @@ from raglab.types import Chunk, Context, Document, Embedder, Evidence, Question
 NOWHERE, SEVERED, BARRED, UNREAD = "not in the corpus", "severed", "no access", "past the limit"
 UNFOUND, UNFUSED, DROPPED = "not retrieved", "lost in fusion", "dropped by rerank"
 CUT, MERGED, OVER = "cut by keep", "duplicate", "over the budget"
+SQUEEZED = "compressed away"
 REFUSED, WRONG, UNCITED, RIGHT = "refused", "wrong", "uncited", "right"
-LOST = (NOWHERE, SEVERED, BARRED, UNREAD, UNFOUND, UNFUSED, DROPPED, CUT, MERGED, OVER)
+LOST = (NOWHERE, SEVERED, BARRED, UNREAD, UNFOUND, UNFUSED, DROPPED, CUT, MERGED, OVER, SQUEEZED)
 STAGES = (*LOST, REFUSED, WRONG, UNCITED, RIGHT)
 REFUSED_WELL, ANSWERED = "refused, as it should be", "answered from nothing"
 EVERY = (*STAGES, REFUSED_WELL, ANSWERED)
@@ -110,8 +112,8 @@ def attribution(
         return said(ANSWERED, "nothing answers it, and yet there is an answer")
     mine = for_asker(pipeline, question)
     missed = _missed_by(outcome)
-    prompt = [hit.chunk for hit in outcome.trace.context.kept]
-    gone = [quote for quote in question.evidence if not holding((quote,), prompt)]
+    context = outcome.trace.context
+    gone = [quote for quote in question.evidence if not shows(context, quote)]
     if gone:
         fates = [_lost(mine, outcome, quote, texts, reads) for quote in gone]
         stage, reason = min(fates, key=lambda fate: LOST.index(fate[0]))
@@ -192,7 +194,8 @@ def _lost(
     if seen and all(_unread(chunk, quote, reads) for chunk in seen):
         return UNREAD, f"{seen[0].chunk_id} holds it behind what the encoder reads"
     loss = first_loss(pipeline, outcome.trace, Wanted(quotes=(quote,)))
-    assert loss is not None  # it is not in the prompt, so something lost it
+    if loss is None:  # its chunk is in the prompt
+        return SQUEEZED, f"what the prompt holds of {quote.doc_id} was compressed"
     reason = f"{loss.chunk_id}: {loss.reason}" if loss.chunk_id else loss.reason
     if loss.access:
         return BARRED, loss.reason

@@ -3,12 +3,12 @@
 A question is asked with the groups of who asks it, and with the turn before it in front where it
 leans on that.  So a retriever, a judge and a scorecard see the same.
 
-Left out: a rewriter's own use of the turns before; ask it by `Pipeline.run`.
+Where a pipeline makes its own use of the turns before, ask with `as_query` of `rewriting.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from raglab.answer.citations import located
@@ -17,6 +17,8 @@ from raglab.evaluate.judge import Judge
 from raglab.pipeline import Pipeline
 from raglab.trace import Trace
 from raglab.types import Answer, Query, Question, Readable
+
+Ask = Callable[[Question], Query]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,20 @@ def for_asker(pipeline: Pipeline, question: Question) -> Pipeline:
 
 
 def outcomes(
-    pipeline: Pipeline, questions: Sequence[Question], *, progress: bool = False
+    pipeline: Pipeline,
+    questions: Sequence[Question],
+    *,
+    ask: Ask = asked,
+    progress: bool = False,
 ) -> tuple[Outcome, ...]:
-    """Every question through every stage, the answer among them."""
+    """Every question through every stage, the answer among them.
+
+    ask: how a question is put; `as_query` leaves the turns before it to the pipeline.
+    """
     from tqdm.auto import tqdm
 
     bar = tqdm(questions, desc="asking", unit="question", disable=not progress)
-    return tuple(Outcome(one, for_asker(pipeline, one).run(asked(one))) for one in bar)
+    return tuple(Outcome(one, for_asker(pipeline, one).run(ask(one))) for one in bar)
 
 
 def right(question: Question, answer: Answer, judge: Judge) -> bool:

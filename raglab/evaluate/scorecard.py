@@ -15,8 +15,8 @@ mean, over questions without an answer, of "it was refused".  For every measure 
 Beside them stand the tokens read and written a question, what a language model would charge for
 those, and the milliseconds of each stage on this machine.  Definitions: `generation.py`.
 
-The encoder remembers its last queries, so of several pipelines the first pays for encoding each
-question, and the others read it: compare times between cards of one pipeline each.
+The encoder remembers its last queries, and is made to forget them before each pipeline.  So each
+pays for encoding the questions.
 
 Left out: corrections for many tests, and the cost of embedding.
 """
@@ -44,7 +44,7 @@ from raglab.evaluate.generation import (
 )
 from raglab.evaluate.intervals import Interval, interval
 from raglab.evaluate.judge import Judge
-from raglab.evaluate.outcomes import Outcome, outcomes, right
+from raglab.evaluate.outcomes import Ask, Outcome, asked, outcomes, right
 from raglab.evaluate.significance import Comparison, compare
 from raglab.files import write_whole
 from raglab.pipeline import Pipeline
@@ -182,14 +182,19 @@ def scorecard(
     corpus: str = "",
     split: str = "",
     price: Price | None = None,
+    ask: Ask = asked,
     progress: bool = False,
 ) -> Scorecard:
-    """Asks every question of every pipeline, and judges context, answer, citations, refusal."""
+    """Asks every question of every pipeline, and judges context, answer, citations, refusal.
+
+    ask: how a question is put, as in `outcomes`.
+    """
     if not pipelines or not questions:
         raise RagLabError("a scorecard needs a pipeline and a question: give at least one of each")
     values, spent = {}, {}
     for name, pipeline in pipelines.items():
-        made = outcomes(pipeline, questions, progress=progress)
+        embedder.forget_queries()  # or the first pipeline would pay for the others
+        made = outcomes(pipeline, questions, ask=ask, progress=progress)
         values[name] = measured(made, judge, embedder)
         spent[name] = spending(made, embedder.count, price)
     kinds = {question.query_id: question.kind for question in questions}

@@ -113,6 +113,10 @@ class SentenceEncoder:
                 self._recent.popitem(last=False)
         return self._recent[text]
 
+    def forget_queries(self) -> None:
+        """The next queries are encoded anew, whatever was asked before."""
+        self._recent.clear()
+
     def count(self, text: str) -> int:
         """Word pieces in a text, however long it is. The last counts are remembered: a chunk is
         counted again with every prompt that it is put into."""

@@ -30,6 +30,7 @@ from raglab.evaluate.attribution import (
     REFUSED,
     REFUSED_WELL,
     SEVERED,
+    SQUEEZED,
     UNCITED,
     UNFOUND,
     UNFUSED,
@@ -55,7 +56,7 @@ ROAD = {
     "retrieved": (UNFOUND,),
     "fused": (UNFUSED,),
     "reranked": (DROPPED,),
-    "in prompt": (CUT, MERGED, OVER),
+    "in prompt": (CUT, MERGED, OVER, SQUEEZED),
     "answered": (REFUSED,),
     "right": (WRONG, UNCITED),
 }
