@@ -97,7 +97,9 @@ class Trace:
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        return cast(tuple[Query, ...], self.stage("rewrite")[-1].output)
+        """What the last search was for; empty where nothing was searched for."""
+        written = self.stage("rewrite")
+        return cast(tuple[Query, ...], written[-1].output) if written else ()
 
     @property
     def context(self) -> Context:

@@ -21,7 +21,7 @@ def execute(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(
         notebook,
-        timeout=300,
+        timeout=1800,
         store_widget_state=False,
         record_timing=False,
         coalesce_streams=True,

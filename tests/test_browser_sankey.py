@@ -74,6 +74,7 @@ def test_a_question_is_pressed_by_pointer_and_by_keyboard(show):
     page.keyboard.press("Enter")
     page.keyboard.press("Space")
     assert page.evaluate("sent") == [{"press": one} for one in ("q0", "q2", "q2")]
+    assert page.locator("[aria-current]").all_inner_texts() == ["question q2"]  # the last alone
 
 
 def test_what_was_asked_is_shown_and_announced(show):

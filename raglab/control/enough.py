@@ -41,7 +41,7 @@ class SupportCheck:
 
     def check(self, query: Query, context: Context) -> Decision:
         if not context.kept:
-            return Decision(LACKING, "nothing was found")
+            return Decision(LACKING, "no source to answer from")
         supports = self.supporter.supports(query, context)
         scores = [hit.score for hit in context.kept]
         parts = (
@@ -83,7 +83,7 @@ class ModelCheck:
     def check(self, query: Query, context: Context) -> Decision:
         """Raises RagLabError where the model cannot be asked, or no reply is kept."""
         if not context.kept:
-            return Decision(LACKING, "nothing was found")
+            return Decision(LACKING, "no source to answer from")
         reply = self.llm.complete(
             checking_prompt(query, context), system=SYSTEM, max_tokens=self.max_tokens
         ).text

@@ -64,10 +64,17 @@ function render({ model, el }) {
 
   // A real button, so that a keyboard reaches it.  It is made here: `parsed` lets none in.
   function pressable(node) {
-    const press = () => model.send({ press: node.dataset.press });
-    node.replaceWith(
-      element("button", { type: "button", class: "rl-press", onclick: press }, node.textContent),
+    const press = () => {
+      for (const one of picture.querySelectorAll(".rl-press")) one.removeAttribute("aria-current");
+      button.setAttribute("aria-current", "true"); // so that one sees which was the last
+      model.send({ press: node.dataset.press });
+    };
+    const button = element(
+      "button",
+      { type: "button", class: "rl-press", onclick: press },
+      node.textContent,
     );
+    node.replaceWith(button);
   }
 
   const folds = () => [...picture.querySelectorAll("details")];

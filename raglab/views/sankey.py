@@ -112,7 +112,7 @@ def sankey(attributions: Sequence[Attribution], queries: Mapping[str, str]) -> M
             below += count * scale
     label = f"Where {whole} questions were lost, stage by stage"
     picture = Markup(
-        '<svg role="group" aria-label="{}" viewBox="0 0 {} {}" '
+        '<svg class="rl-wide" role="group" aria-label="{}" viewBox="0 0 {} {}" '
         'font-family="system-ui, sans-serif">{}</svg>'
     ).format(label, WIDTH, short(y + 4), Markup("").join(bands))
     return picture + _folds(attributions, queries)
