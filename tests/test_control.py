@@ -202,7 +202,7 @@ def test_one_hit_has_no_lead_and_no_statement_no_support() -> None:
 def test_where_nothing_is_kept_both_checks_find_it_lacking_and_ask_no_model() -> None:
     llm = FakeLLM("enough: yes")
     empty = Context("", (), (), 0, 9)
-    lacking = Decision(LACKING, "nothing was found")
+    lacking = Decision(LACKING, "no source to answer from")
     assert SupportCheck(Supports(1.0)).check(QUERY, empty) == lacking  # type: ignore[arg-type]
     assert ModelCheck(llm).check(QUERY, empty) == lacking
     assert llm.asked == []

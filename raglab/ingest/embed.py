@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 BUNDLED = "all-MiniLM-L6-v2"
 BATCH = 32  # texts a forward pass
+FEW = 8  # texts that are encoded by one thread
 RECENT = 512  # queries whose encodings are remembered: some megabytes
 COUNTS = 8192  # texts whose lengths are
 SAVE_EVERY = 64  # texts between two writes to the cache: at most so many are lost to a kill
@@ -197,6 +199,10 @@ class SentenceEncoder:
 
     def _forward(self, texts: list[str], with_tokens: bool = True) -> list[Encoding]:
         self.embedded += len(texts)
+        with _threads(len(texts)):
+            return self._encoded(texts, with_tokens)
+
+    def _encoded(self, texts: list[str], with_tokens: bool) -> list[Encoding]:
         if not with_tokens:
             vectors = self._network.encode(texts, batch_size=BATCH, show_progress_bar=False)
             no_tokens, no_spans = (
@@ -244,3 +250,17 @@ def unit(vectors: NDArray[Any]) -> Vectors:
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     scaled: Vectors = (vectors / np.maximum(length, 1e-12)).astype(np.float32)
     return scaled
+
+
+@contextmanager
+def _threads(texts: int) -> Iterator[None]:
+    """One thread for a few texts: several would mostly wait for each other, and on a busy machine
+    a query then takes twenty times as long."""
+    import torch
+
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1 if texts < FEW else usual)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
