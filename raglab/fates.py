@@ -192,7 +192,7 @@ def _unfound(pipeline: Pipeline, trace: Trace, chunk_ids: Sequence[str]) -> Loss
     told = min(chunk_ids, key=lambda chunk_id: nearest[chunk_id])  # of equals the first
     known = {name: found[told] for name, found in ranks.items() if told in found}
     blind = [name for name in ranks if name not in known]
-    said = []
+    said = [] if ranks else ["nothing was searched for"]
     if known:
         where = " and ".join(f"rank {rank} in {name}" for name, rank in known.items())
         # An approximate search may find, when asked for more, what it should have found before.

@@ -166,11 +166,14 @@ def preset_pipeline(
 
     and the four of `raglab.generations`: naive, advanced, modular, agentic.
 
-    k: hits that each retriever returns; keep: hits that reach the prompt.
+    k: hits that each retriever returns; keep: hits that reach the prompt, or that each search of an
+    agent brings.  A modular pipeline chooses that by the question.
     llm: answers, and plans where the preset is agentic, in place of the offline rules.
     """
     check_preset(name)
     bm25 = _bm25(index)
+    if name == "modular" and keep:
+        raise RagLabError("a modular pipeline chooses how many hits it keeps: leave keep out")
     if name in GENERATIONS:
         made = GENERATIONS[name](Parts(index, embedder, bm25, shipped_weights()))
         changes: dict[str, Any] = {"k": k} if k else {}

@@ -8,9 +8,10 @@ to itself (Asai et al. 2024); there one model was trained to answer them, here a
 passages and a judge of claims do.
 
 A planner is `rules.py`, which asks no model, or `toolplanner.py`, a language model that calls the
-search as a tool.  Nothing trusts it.  It has at most `turns` turns and `usd` dollars, and a call
-that could go beyond the dollars is not made.  A search brings no more new passages than the
-pipeline's assembler keeps, and whatever is searched for, only what the reader may see is found.
+search as a tool.  Nothing trusts it.  It has at most `turns` turns and `usd` dollars: a call of the
+planner that could go beyond them, by an estimate made before, is not made.  A search brings no more
+new passages than the pipeline's assembler keeps, and whatever is searched for, only what the reader
+may see is found.
 
 An answer of which a sentence is not supported loses that sentence, and refuses if none is left.
 

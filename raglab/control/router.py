@@ -27,6 +27,7 @@ from raglab.types import LLM, Decision, Part, Query, RagLabError
 ROUTES = FACTUAL, ANALYTICAL, CONVERSATIONAL = ("factual", "analytical", "conversational")
 
 _ASKS = r"(?:who|what|when|where|which|why|how)"
+LONGEST = 1000  # characters that are looked at
 _SMALL = r"(?:the|for|by|at|in|after|will|did|is|are|does|do|can)"
 CUES: Mapping[str, tuple[float, str]] = {
     "two question words": (1, rf"\b{_ASKS}\b.*\b{_ASKS}\b"),
@@ -67,7 +68,7 @@ class RuleRouter:
         parts = tuple(
             Part(name, weight)
             for name, (weight, _) in CUES.items()
-            if _PATTERNS[name].search(query.text)
+            if _PATTERNS[name].search(query.text[:LONGEST])
         )
         score = sum(part.value for part in parts)
         shown = ", ".join(f"{part.name} {part.value:g}" for part in parts) or "no cue"

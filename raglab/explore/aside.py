@@ -36,8 +36,11 @@ def gated(pipeline: Pipeline, chunk_ids: frozenset[str]) -> Pipeline:
     """The pipeline, whose stages return nothing as soon as they read none of these chunks.
 
     A stage after retrieval returns only chunks that it was given.  So a run through the gates has
-    one of the chunks in its prompt exactly where a whole run has.
+    one of the chunks in its prompt exactly where a whole run has.  A pipeline with a guide is left
+    as it is: it may find in a later search what the first one lacked.
     """
+    if pipeline.guide:
+        return pipeline
     return replace(
         pipeline,
         fuser=Gate(pipeline.fuser, chunk_ids),
