@@ -33,7 +33,7 @@ def card(**right: float) -> Scorecard:
     values = {query_id: right.get(query_id, 1.0) for query_id in KINDS}
     return Scorecard(
         "toy", "test", KINDS, {"plain": {"right": values, "faithfulness": {"q0": 0.5}}},
-        {"plain": SPENT},
+        {"plain": {"all": SPENT}},
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_a_saved_card_is_the_same(values: dict[str, float]) -> None:
     made = replace(card(), values={"plain": {"right": values}})
     data = json.loads(made.to_json())
     assert data.pop("format") == 1
-    assert Scorecard(**{**data, "spent": {"plain": SPENT}}) == made
+    assert Scorecard(**{**data, "spent": {"plain": {"all": SPENT}}}) == made
 
 
 def test_a_card_loads_again(tmp_path: Path) -> None:
@@ -227,6 +227,11 @@ def test_the_handbook_in_time(lab: Pipeline) -> None:
     for metric, by_query in values.items():
         least = -1 if metric == "relevance" else 0  # a cosine
         assert all(least <= value <= 1 for value in by_query.values()), metric
+    # What each kind took adds up to what all took.
+    parts = [(made.spent_on("reranked", k), len(ids)) for k, ids in made.by_kind().items()]
+    *kinds, whole = [(spent.read * n, n) for spent, n in parts if spent]
+    assert sum(read for read, _ in kinds) == pytest.approx(whole[0])
+    assert sum(n for _, n in kinds) == whole[1]
     # An extractive answer repeats its sources, so it is faithful by construction.
     assert set(values["faithfulness"].values()) == {1.0}
 

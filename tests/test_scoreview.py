@@ -232,7 +232,9 @@ def card() -> Scorecard:
         "one": {"right": one, "refusal recall": {"q0": 1.0}},
         "two": {"right": two, "refusal recall": {"q0": 0.0}},
     }
-    return Scorecard("toy", "test", kinds, values, {"one": Spent(10, 2, None, {"fuse": 1.5})})
+    return Scorecard(
+        "toy", "test", kinds, values, {"one": {"all": Spent(10, 2, None, {"fuse": 1.5})}}
+    )
 
 
 def test_the_heat_map_frames_the_best_of_each_kind() -> None:

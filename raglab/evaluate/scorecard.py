@@ -85,7 +85,8 @@ class Scorecard:
     split: str
     kinds: Mapping[str, str]  # query_id -> kind
     values: Mapping[str, Values]  # pipeline -> its values
-    spent: Mapping[str, Spent] = field(default_factory=dict, compare=False)  # time is not compared
+    spent: Mapping[str, Mapping[str, Spent]] = field(default_factory=dict, compare=False)
+    """pipeline -> kind -> what it took; not compared, for no two machines take the same time."""
 
     @property
     def pipelines(self) -> tuple[str, ...]:
@@ -122,8 +123,21 @@ class Scorecard:
         rows = [head]
         for name in self.values:
             cells = (self.cell(name, metric, kind) for metric in metrics)
-            rows.append((name, *(str(one) if one else "–" for one in cells), *_costs(self, name)))
+            rows.append(
+                (name, *(str(one) if one else "–" for one in cells), *self._costs(name, kind))
+            )
         return rows
+
+    def spent_on(self, pipeline: str, kind: str = ALL) -> Spent | None:
+        """What the questions of a kind took; None where the card does not say."""
+        return self.spent.get(pipeline, {}).get(kind)
+
+    def _costs(self, name: str, kind: str) -> tuple[str, str, str]:
+        spent = self.spent_on(name, kind)
+        if spent is None:
+            return "–", "–", "–"
+        usd = "–" if spent.usd is None else f"{spent.usd:.2f}"
+        return f"{spent.read + spent.written:.0f}", usd, f"{spent.total:.1f}"
 
     def table(self, kind: str = ALL) -> str:
         """The card as text, a line for each measure, a column for each pipeline."""
@@ -155,7 +169,10 @@ class Scorecard:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
             if data.pop("format") != FORMAT:
                 raise RagLabError(f"{path} is a card of another format: {MEND}")
-            spent = {name: Spent(**one) for name, one in data.pop("spent").items()}
+            spent = {
+                name: {kind: Spent(**one) for kind, one in by_kind.items()}
+                for name, by_kind in data.pop("spent").items()
+            }
             card = cls(**data, spent=spent)
             _check(card)
         except OSError as error:
@@ -196,9 +213,15 @@ def scorecard(
         embedder.forget_queries()  # or the first pipeline would pay for the others
         made = outcomes(pipeline, questions, ask=ask, progress=progress)
         values[name] = measured(made, judge, embedder)
-        spent[name] = spending(made, embedder.count, price)
-    kinds = {question.query_id: question.kind for question in questions}
-    return Scorecard(corpus, split, kinds, values, spent)
+        kinds = dict.fromkeys((*(one.question.kind for one in made), ALL))
+        spent[name] = {
+            kind: spending(
+                [one for one in made if kind in (one.question.kind, ALL)], embedder.count, price
+            )
+            for kind in kinds
+        }
+    kind_of = {question.query_id: question.kind for question in questions}
+    return Scorecard(corpus, split, kind_of, values, spent)
 
 
 def measured(
@@ -258,14 +281,6 @@ def spending(made: Sequence[Outcome], count: Callable[[str], int], price: Price 
     reads, writes = mean(read), mean(written)
     usd = (reads * price.input + writes * price.output) * 1000 / MILLION if price else None
     return Spent(reads, writes, usd, {stage: median(took) for stage, took in stages.items()})
-
-
-def _costs(card: Scorecard, name: str) -> tuple[str, str, str]:
-    spent = card.spent.get(name)
-    if spent is None:
-        return "–", "–", "–"
-    usd = "–" if spent.usd is None else f"{spent.usd:.2f}"
-    return f"{spent.read + spent.written:.0f}", usd, f"{spent.total:.1f}"
 
 
 def _check(card: Scorecard) -> None:
