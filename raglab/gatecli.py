@@ -13,7 +13,10 @@ from rich.console import Console
 
 from raglab.evaluate.gate import regressions, verdict
 from raglab.evaluate.judge import OfflineJudge
+from raglab.evaluate.outcomes import asked
+from raglab.evaluate.rewriting import as_query
 from raglab.evaluate.scorecard import Scorecard, scorecard
+from raglab.generations import GENERATIONS
 from raglab.lab import (
     DATA,
     DEFAULT_PRESET,
@@ -59,6 +62,9 @@ def card_of(
         corpus=corpus,
         split=split,
         price=read_price(DATA / "prices.json", DEFAULT_MODEL),
+        # A generation makes its own use of the turns before a question; a plain search needs them
+        # in front of it.
+        ask=as_query if set(names) & set(GENERATIONS) else asked,
         progress=True,
     )
     console.print(inert(card.table()), soft_wrap=True)
