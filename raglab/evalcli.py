@@ -86,11 +86,14 @@ def evaluate(
         )  # fmt: skip
     from raglab.benchmarks import open_benchmark
     from raglab.evaluate.benchmark import compared, measured, runs
+    from raglab.generations import GENERATIONS
     from raglab.lab import SEARCHES, check_preset, default_encoder, preset_pipeline
 
     names = list(dict.fromkeys(([baseline] if baseline else []) + (presets or list(SEARCHES))))
     for name in names:
-        check_preset(name, SEARCHES)  # what a generation adds, no ranking shows
+        if name in GENERATIONS:
+            raise RagLabError(f"{name!r} is judged by its answers: add --save FILE or --gate FILE")
+        check_preset(name, SEARCHES)
     if chunker not in ("", "whole", "default"):
         raise RagLabError(f"no chunker {chunker!r} here: there are whole and default")
     if run and run.suffix and not run.is_dir() and len(names) > 1:

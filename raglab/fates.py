@@ -156,6 +156,9 @@ def _lost(trace: Trace, chunk_id: str) -> tuple[int, int, Loss] | None:
             best = min(ranks[name] for name in seen)
             reason = _dropped(step, chunk_id) or _passed_over(trace, step, ranks)
             lost = place, -best, Loss(chunk_id, step.name, step.stage, reason)
+        elif lost and (reason := _dropped(step, chunk_id)):
+            # An agent reads a passage in one search and judges it after another.
+            lost = place, lost[1], Loss(chunk_id, step.name, step.stage, reason)
     return lost
 
 
@@ -195,9 +198,11 @@ def _unfound(pipeline: Pipeline, trace: Trace, chunk_ids: Sequence[str]) -> Loss
     said = [] if ranks else ["nothing was searched for"]
     if known:
         where = " and ".join(f"rank {rank} in {name}" for name, rank in known.items())
+        # A later round may have asked for more than the pipeline's own k.
+        k = max([pipeline.k, *(len(hits_of(step)) for step in trace.stage("retrieve"))])
         # An approximate search may find, when asked for more, what it should have found before.
-        late = any(rank <= pipeline.k for rank in known.values())
-        said.append(f"{where} when all are asked for" if late else f"{where}, cut at {pipeline.k}")
+        late = any(rank <= k for rank in known.values())
+        said.append(f"{where} when all are asked for" if late else f"{where}, cut at {k}")
     if blind:
         said.append(f"{' and '.join(blind)} {'do' if len(blind) > 1 else 'does'} not find it")
     return Loss(told, "retrieve", "retrieve", "; ".join(said))

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from raglab.evaluate.gate import regressions, verdict
+from raglab.evaluate.gate import check_alike, regressions, verdict
 from raglab.evaluate.judge import OfflineJudge
 from raglab.evaluate.outcomes import asked
 from raglab.evaluate.rewriting import as_query
@@ -51,6 +51,9 @@ def card_of(
     for name in names:
         check_preset(name)
     questions = _chosen(corpus, split, kinds, most)
+    if before:  # before minutes are spent on what cannot be compared
+        asking = {one.query_id: one.kind for one in questions}
+        check_alike(before, Scorecard(corpus, split, asking, {name: {} for name in names}))
     console = Console(highlight=False)
     embedder = default_encoder()
     index = corpus_index(corpus, embedder, say=lambda done: console.print(inert(done)))

@@ -1,8 +1,8 @@
 """The generations of RAG: four presets of one `Pipeline`, each a few lines above the one before.
 
     naive      embed, take the nearest, put all of them into the prompt
-    advanced   transform the query, search twice and fuse, rerank, condense    (Gao et al. 2023)
-    modular    route the question, check the context, search wider if it lacks (Gao et al. 2024)
+    advanced   transform the query, search twice and fuse, rerank, condense
+    modular    route the question, check the context, search wider if it lacks
     agentic    plan, search, judge what was found, plan again; check the answer
                (ReAct: Yao et al. 2023; Self-RAG: Asai et al. 2024)
 
@@ -33,6 +33,7 @@ from raglab.control.rules import RulePlanner
 from raglab.control.toolplanner import ToolPlanner
 from raglab.evaluate.judge import OfflineJudge
 from raglab.ingest.index import Index
+from raglab.llm import ClaudeLLM
 from raglab.pipeline import Pipeline
 from raglab.prices import Price
 from raglab.retrieve.dense import Dense
@@ -128,6 +129,11 @@ def with_model(pipeline: Pipeline, llm: LLM, price: Price | None = None) -> Pipe
     if isinstance(guide, Agent):
         if not hasattr(llm, "converse"):
             raise RagLabError(f"an agent needs a model that can call tools: {llm!r} cannot")
+        if price is None and isinstance(llm, ClaudeLLM):
+            raise RagLabError(
+                f"nothing says what {llm.model} costs, so an agent's dollars cannot be bounded: "
+                "add its row to data/prices.json, or give a price"
+            )
         planner = ToolPlanner(cast(ToolLLM, llm), guide.gather.count)
         guide = replace(guide, planner=planner, price=price)
     if isinstance(guide, Modular):  # the model answers on every route

@@ -100,6 +100,8 @@ def open_lab(
     for retriever in pipeline.retrievers.values():
         retriever.retrieve(Query("warm", "warm up"), 1)
     pipeline = replace(pipeline, allowed=Readable(tuple(groups)))
+    if multi_query and preset in GENERATIONS:
+        raise RagLabError(f"{preset} has a rewriter of its own: leave multi_query out")
     if multi_query:
         rewriter = MultiQuery(llm or ReplayLLM(DATA / "replies"))
         pipeline = replace(pipeline, rewriter=rewriter)
@@ -167,17 +169,18 @@ def preset_pipeline(
     and the four of `raglab.generations`: naive, advanced, modular, agentic.
 
     k: hits that each retriever returns; keep: hits that reach the prompt, or that each search of an
-    agent brings.  A modular pipeline chooses that by the question.
+    agent brings.  A modular pipeline chooses both by the question.
     llm: answers, and plans where the preset is agentic, in place of the offline rules.
     """
     check_preset(name)
     bm25 = _bm25(index)
-    if name == "modular" and keep:
-        raise RagLabError("a modular pipeline chooses how many hits it keeps: leave keep out")
+    if name == "modular" and (k, keep) != (None, None):
+        raise RagLabError("a modular pipeline chooses how many hits it wants: leave k and keep out")
     if name in GENERATIONS:
         made = GENERATIONS[name](Parts(index, embedder, bm25, shipped_weights()))
-        changes: dict[str, Any] = {"k": k} if k else {}
-        changes |= {"assembler": replace(made.assembler, keep=keep)} if keep else {}  # type: ignore[type-var]
+        changes: dict[str, Any] = {} if k is None else {"k": k}
+        if keep is not None:
+            changes["assembler"] = replace(made.assembler, keep=keep)  # type: ignore[type-var]
         made = replace(made, **changes)
         return with_model(made, llm, _price(llm)) if llm else made
     rerankers: dict[str, Callable[[], Reranker]] = {
@@ -190,9 +193,9 @@ def preset_pipeline(
         retrievers={name: lanes[name]} if name in lanes else lanes,
         fuser=RRF(),
         reranker=rerankers.get(name, Unchanged)(),
-        assembler=BudgetAssembler(embedder.count, keep=keep or 8),
+        assembler=BudgetAssembler(embedder.count, keep=8 if keep is None else keep),
         generator=PromptedGenerator(llm) if llm else Extractive(index, embedder, bm25),
-        k=k or 20,
+        k=20 if k is None else k,
     )
 
 

@@ -42,9 +42,15 @@ def read_price(path: Path, model: str) -> Price:
         table = json.loads(path.read_text(encoding="utf-8"))
         plain = re.sub(r"-\d{8}$", "", model)
         row = table["models"][model if model in table["models"] else plain]
-        return Price(model=model, as_of=table["as_of"], **row)
+        price = Price(model=model, as_of=table["as_of"], **row)
+        for name, value in row.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise ValueError(f"{name} is {value!r}, and no number from 0")
+        return price
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RagLabError(f"no price for {model!r} in {path} ({error!r}): add a row") from error
+        raise RagLabError(
+            f"no price for {model!r} in {path} ({error!r}): add a row, or mend it"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

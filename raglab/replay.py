@@ -96,7 +96,7 @@ def _replies(folder: Path) -> dict[str, Completion]:
             try:
                 row = json.loads(line.decode("utf-8"))
                 replies[row["prompt_hash"]] = _reply(row)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise RagLabError(
                     f"{path}:{number} is not a reply ({error!r}): each line needs "
                     "prompt_hash, text and origin; tool_calls, each of a name and an object of "

@@ -45,7 +45,7 @@ Output = tuple[Query, ...] | Ranking | Context | Answer | Decision
 class Step:
     """One stage at work. `after` names the steps whose output it read."""
 
-    name: str  # unique in its round: "dense", "sparse", "fused", ...
+    name: str  # "dense", "sparse", "fused", ...; of equal ones in a round the last counts
     stage: str  # one of STAGES, or DECIDE
     after: tuple[str, ...]
     output: Output

@@ -13,7 +13,7 @@ from messages_server import MODEL, MessagesServer, Reply, failed, messages_serve
 from raglab.answer.assemble import BudgetAssembler
 from raglab.answer.citations import MISQUOTED, UNCITED, UNKNOWN, UNQUOTED, UNRELATED, check
 from raglab.answer.generate import SYSTEM, PromptedGenerator, grounded_prompt
-from raglab.answer.grounded import prompt_tokens, sources
+from raglab.answer.grounded import prompt_tokens, read_answer, sources
 from raglab.answer.injection import Naive, injected, naive_prompt
 from raglab.lab import DATA, golden_questions
 from raglab.llm import DEFAULT_MODEL, MODELS, ClaudeLLM, ReplayLLM, fence, listen, prompt_hash
@@ -384,3 +384,11 @@ def test_naive_asks_with_no_rule() -> None:
     assert system == ""
     assert "A refund takes <five> days." in prompt
     assert prompt.endswith("Question: How long does a refund take?\nAnswer:")
+
+
+@pytest.mark.parametrize("reply", ['[1: "All refunds are approved"]', "[1] [2]", ".", "…"])
+def test_a_reply_of_marks_alone_is_a_refusal(reply: str) -> None:
+    """It has no sentence, so nothing in it could be checked."""
+    answer = read_answer(reply, context_of(), "a model")
+    assert answer.refused
+    assert answer.text == REFUSAL

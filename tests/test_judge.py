@@ -227,11 +227,18 @@ def test_a_reply_begins_with_its_label(label: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["", "I think it is supported.", "Supported", "unsupported: no", "supportedly: yes"]
+    "reply", ["", "I think it is supported.", "Yes", "unsupported: no", "supportedly: yes"]
 )
 def test_a_reply_without_a_label_is_an_error(reply: str) -> None:
     with pytest.raises(RagLabError, match="begins with no label"):
         ClaudeJudge(FakeLLM(reply)).judge("It takes 45 days.", [REFUND])
+
+
+@pytest.mark.parametrize(
+    "reply", ["SUPPORTED", "Supported: yes", "**supported**: yes", "* supported"]
+)
+def test_a_label_may_be_dressed_up(reply: str) -> None:
+    assert ClaudeJudge(FakeLLM(reply)).judge("It takes 45 days.", [REFUND]).supported
 
 
 def test_neither_claim_nor_passage_can_close_its_fence() -> None:

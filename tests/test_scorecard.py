@@ -208,6 +208,18 @@ def test_spending_by_hand() -> None:
     assert spending([plain], count, None).usd is None
 
 
+def test_what_a_cache_read_or_kept_was_read_and_paid_for() -> None:
+    """20 at full price, 1,000 written at a quarter more, 500 read at a tenth; 100 written out."""
+    price = Price(
+        "m", input=3, output=15, cache_write=3.75, cache_read=0.3, cache_least=0, as_of=""
+    )
+    call = Completion("", "m", "", 20, 100, cache_write_tokens=1000, cache_read_tokens=500)
+    spent = spending([outcome(call, seconds=0.0)], lambda text: len(text.split()), price)
+    assert (spent.read, spent.written) == (1520, 100)
+    paid = (20 * 3 + 1000 * 3.75 + 500 * 0.3 + 100 * 15) / 1_000_000
+    assert spent.usd == pytest.approx(1000 * paid)
+
+
 # -- over the handbook ----------------------------------------------------------------------------
 
 

@@ -69,6 +69,7 @@ def answered(text: str, *cited: tuple[int, str], refused: bool = False) -> Step:
 
 READ = tuple(Drop(hit, "read already as [1]") for hit in hits("a#0"))
 FIRST, ENOUGH, MARS = "Nothing is known.", "support 0.90, at least 0.67", "1 of 3: “On Mars”"
+STANDS = (Part("All of it", 1.0), Part("On Mars", 0.0), Part("In May", 1.0))
 SUPPORTS = (Part("a#0", 0.9), Part("c#0", 0.25))
 AGENT = Trace(
     Query("q", "How much is paid back, and when?"),
@@ -84,7 +85,7 @@ AGENT = Trace(
         decided("plan", Decision("answer", ENOUGH, SUPPORTS, ("a#0", "c#0")), 2),
         Step("gathered", "assemble", (), context("a#0", "c#0", left_out=READ), round=2),
         answered("All of it [1]. On Mars [2]. In May [2].", (1, "a#0"), (2, "c#0")),
-        decided("grounded?", Decision("not supported", MARS, text="On Mars"), 2),
+        decided("grounded?", Decision("not supported", MARS, STANDS), 2),
         answered("All of it [1]. In May [2].", (1, "a#0"), (2, "c#0")),
     ),
 )  # fmt: skip

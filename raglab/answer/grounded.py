@@ -87,12 +87,13 @@ class PromptedGenerator:
 
 
 def read_answer(reply: str, context: Context, origin: str) -> Answer:
-    """What a model wrote, as an answer. Whatever stands beside a refusal is not told."""
-    if REFUSAL in reply:
-        return Answer(REFUSAL, (), refused=True, origin=origin)
+    """What a model wrote, as an answer. Whatever stands beside a refusal is not told, and a reply
+    without a sentence, marks alone, is a refusal too: nothing in it could be checked."""
     cut = _CUT.search(reply)
     body = _CUT.sub("", reply).strip()
     sentences = read_sentences(body, context)
+    if REFUSAL in reply or not any(re.search(r"\w", one.text) for one in sentences):
+        return Answer(REFUSAL, (), refused=True, origin=origin)
     quoted = any(one.quote for sentence in sentences for one in sentence.citations)
     # Without a quote it is not in the form that was asked for, and stays as it was written.
     text = " ".join(map(_marked, sentences)) if quoted else body

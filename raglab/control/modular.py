@@ -7,7 +7,8 @@ Every module can be exchanged: the router, the check, what a route changes, what
 (Gao et al. 2024, "Modular RAG").  A route and the wider search are fields of the pipeline, given as
 they would be to `dataclasses.replace`.
 
-The second search is made once.  What is still lacking then, the generator must refuse.
+The second search is made once.  The generator answers or refuses from what is there then, enough or
+not.
 """
 
 from __future__ import annotations

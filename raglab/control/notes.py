@@ -1,7 +1,8 @@
 """What an agent has found so far, and how it becomes the context of its answer.
 
 Passages keep the number under which they were first read, [1] [2] …, whichever search brought them.
-So a planner that is a language model and the reader of its answer mean the same by [3].
+So a planner that is a language model and the reader of its answer mean the same by [3].  Where a
+rule's planner leaves passages out, the context of its answer counts anew.
 
 Left out: forgetting.  What was read stays in the notes until the run ends.
 """

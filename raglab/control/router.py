@@ -5,8 +5,8 @@
     factual          it asks for one thing
 
 An analytical question needs more passages than a factual one; a conversational one must be made
-whole before anything is searched.  Adaptive-RAG trains a classifier for this (Jeong et al. 2024).
-*RuleRouter* adds up cues instead, each with its weight in the open:
+whole before anything is searched.  Adaptive-RAG trains a classifier of a question's complexity
+(Jeong et al. 2024).  *RuleRouter* adds up cues instead, each with its weight in the open:
 
     score(q) = Σ weight of each cue that q shows,   analytical from `threshold` on
 
@@ -84,7 +84,7 @@ SYSTEM = (
     "passages, compares, or asks for all of something. conversational: it cannot be understood "
     "without the turns before it."
 )
-_REPLY = re.compile(rf"\s*({'|'.join(ROUTES)})\b\s*:?\s*([^\n]*)", re.IGNORECASE)
+_REPLY = re.compile(rf"[\s*]*({'|'.join(ROUTES)})\b[\s*:]*([^\n]*)", re.IGNORECASE)
 
 
 def routing_prompt(query: Query) -> str:

@@ -16,6 +16,7 @@ Left out: writing a question anew in other words, which takes a model.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from raglab.answer.extractive import Extractive
@@ -90,10 +91,13 @@ def nothing_to_look_up(query: Query) -> bool:
 
     >>> nothing_to_look_up(Query("q", "Thanks!")), nothing_to_look_up(Query("q", "Thanks, VAT?"))
     (True, False)
+    >>> nothing_to_look_up(Query("q", "Who are we?"))
+    False
     >>> before = ("How long do refunds take?",)
     >>> [nothing_to_look_up(Query("q", text, history=before)) for text in ("Thanks!", "And why?")]
     [True, False]
     """
     words = _content(query.text)
     leans = bool(query.history) and (not words or "?" in query.text)
-    return not leans and all(word in SMALL_TALK for word in words)
+    empty = bool(words) or not re.search(r"\w", query.text)  # "Who are we?" is no greeting
+    return not leans and empty and all(word in SMALL_TALK for word in words)

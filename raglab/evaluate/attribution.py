@@ -12,6 +12,7 @@ Debug in the order in which a pipeline works.  What an early stage lost, no late
     cut by keep         ranked too low for the prompt, before and after the rerank
     duplicate           merged into a source that lacks the quote
     over the budget     there was no room for it
+    judged not relevant an agent read it, and left it out of its answer's context
     compressed away     its source is in the prompt, without the sentence
     refused             the context holds it, and the answer says that it does not
     wrong               the context holds it, and the answer says something else
@@ -42,9 +43,22 @@ from raglab.types import Chunk, Context, Document, Embedder, Evidence, Question
 NOWHERE, SEVERED, BARRED, UNREAD = "not in the corpus", "severed", "no access", "past the limit"
 UNFOUND, UNFUSED, DROPPED = "not retrieved", "lost in fusion", "dropped by rerank"
 CUT, MERGED, OVER = "cut by keep", "duplicate", "over the budget"
-SQUEEZED = "compressed away"
+IGNORED, SQUEEZED = "judged not relevant", "compressed away"
 REFUSED, WRONG, UNCITED, RIGHT = "refused", "wrong", "uncited", "right"
-LOST = (NOWHERE, SEVERED, BARRED, UNREAD, UNFOUND, UNFUSED, DROPPED, CUT, MERGED, OVER, SQUEEZED)
+LOST = (
+    NOWHERE,
+    SEVERED,
+    BARRED,
+    UNREAD,
+    UNFOUND,
+    UNFUSED,
+    DROPPED,
+    CUT,
+    MERGED,
+    OVER,
+    IGNORED,
+    SQUEEZED,
+)
 STAGES = (*LOST, REFUSED, WRONG, UNCITED, RIGHT)
 REFUSED_WELL, ANSWERED = "refused, as it should be", "answered from nothing"
 EVERY = (*STAGES, REFUSED_WELL, ANSWERED)
@@ -201,6 +215,7 @@ def _lost(
         return BARRED, loss.reason
     if loss.stage == "assemble":
         starts = {"duplicate": MERGED, "same section": MERGED, "over the budget": OVER}
+        starts |= {IGNORED: IGNORED}
         stage = next((to for start, to in starts.items() if loss.reason.startswith(start)), CUT)
         was = rank_in(outcome.trace.ranking("fused"), loss.chunk_id)
         if stage == CUT and was and was <= _keep(outcome.trace.context):

@@ -46,7 +46,7 @@ def regressions(
     floor: the least fall of a mean that counts.  sure: p must lie below it.
     Raises RagLabError where the cards judge other questions, or `after` lacks a pipeline.
     """
-    _same(before, after)
+    check_alike(before, after)
     found = []
     for pipeline in before.pipelines:
         for metric in METRICS:
@@ -69,7 +69,8 @@ def verdict(worse: Sequence[Worse]) -> str:
     return "\n".join((f"{len(worse)} got worse beyond chance:", *(f"  {one}" for one in worse)))
 
 
-def _same(before: Scorecard, after: Scorecard) -> None:
+def check_alike(before: Scorecard, after: Scorecard) -> None:
+    """Raises RagLabError where the two cannot be compared."""
     if (before.corpus, before.split) != (after.corpus, after.split):
         raise RagLabError(
             f"the earlier card is of {before.corpus}, {before.split}, this one of {after.corpus}, "
@@ -78,8 +79,8 @@ def _same(before: Scorecard, after: Scorecard) -> None:
     if dict(before.kinds) != dict(after.kinds):
         odd = sorted(set(before.kinds.items()) ^ set(after.kinds.items()))
         raise RagLabError(
-            f"the two cards judge other questions ({odd[0][0]!r} for one): save a new card with "
-            "--save, and compare with that"
+            f"the two cards judge other questions ({odd[0][0]!r} for one): give the same --queries "
+            "and --kind, or save a new card with --save"
         )
     lacking = [name for name in before.pipelines if name not in after.values]
     if lacking:

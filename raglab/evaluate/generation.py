@@ -1,4 +1,4 @@
-"""How good is an answer: eight measures, each a plain fraction.
+"""How good is an answer: nine measures, plain fractions but for one.
 
     faithfulness        supported sentences / sentences of the answer
     hallucination rate  answers with an unsupported sentence / answers
@@ -10,7 +10,8 @@
     citation recall     sentences that their citations support together / sentences
     citation precision  citations that are needed / citations
 
-Faithfulness, relevance and the two of the context: Es et al. 2023, "RAGAS".  RAGAS has a model make
+Faithfulness and relevance: Es et al. 2023, "RAGAS"; the two of the context: the documentation of
+the Ragas library (the paper measures a context's relevance).  RAGAS has a model make
 questions from the answer and compares those with the query; here the answer itself is compared,
 which needs no model and likes answers that repeat the question.  Citations: Gao et al. 2023,
 "Enabling Large Language Models to Generate Text with Citations" (ALCE).
@@ -75,7 +76,7 @@ def answer_relevance(query: NDArray[np.floating], answer: NDArray[np.floating]) 
 
 def context_precision(supporting: Sequence[bool]) -> float | None:
     """For each place of the context, best first, whether it supports the golden answer: the mean of
-    precision@i at the places that do (Es et al. 2023). 0 where none does.
+    precision@i at the places that do (Ragas documentation). 0 where none does.
 
     >>> context_precision([True, False, True])  # (1/1 + 2/3) / 2
     0.8333333333333333
@@ -87,7 +88,7 @@ def context_precision(supporting: Sequence[bool]) -> float | None:
 
 
 def context_recall(held: Sequence[bool]) -> float | None:
-    """For each golden quote or claim, whether the context holds it (Es et al. 2023).
+    """For each golden quote or claim, whether the context holds it (Ragas documentation).
 
     >>> context_recall([True, False, False, False])
     0.25

@@ -48,7 +48,7 @@ from raglab.evaluate.outcomes import Ask, Outcome, asked, outcomes, right
 from raglab.evaluate.significance import Comparison, compare
 from raglab.files import write_whole
 from raglab.pipeline import Pipeline
-from raglab.prices import MILLION, Price
+from raglab.prices import Price, after_call, before_call
 from raglab.types import Embedder, Question, RagLabError
 
 FORMAT = 1
@@ -263,30 +263,43 @@ def _judged(one: Outcome, judge: Judge, embedder: Embedder) -> dict[str, float |
 
 
 def spending(made: Sequence[Outcome], count: Callable[[str], int], price: Price | None) -> Spent:
-    """Tokens by what models were asked; where none was, what one would read and write."""
-    read, written = [], []
+    """Tokens by what models counted; where none did, what one would read and write."""
+    bills = [_bill(one, count, price) for one in made]
     stages: dict[str, list[float]] = {}
     for one in made:
-        calls = [call for step in one.trace.steps for call in step.calls]
-        context, answer = one.trace.context, one.trace.answer
-        prompt = context.tokens + count(one.trace.query.text)
-        read.append(sum(call.input_tokens for call in calls) or prompt)
-        written.append(sum(call.output_tokens for call in calls) or count(answer.text))
         seconds: dict[str, float] = {}
         for step in one.trace.steps:
             if not step.reused:  # its time was another run's
                 seconds[step.stage] = seconds.get(step.stage, 0.0) + step.seconds
         for stage, took in seconds.items():
             stages.setdefault(stage, []).append(1000 * took)
-    reads, writes = mean(read), mean(written)
-    usd = (reads * price.input + writes * price.output) * 1000 / MILLION if price else None
-    return Spent(reads, writes, usd, {stage: median(took) for stage, took in stages.items()})
+    read, written, usd = (mean(column) for column in zip(*bills, strict=True))
+    milliseconds = {stage: median(took) for stage, took in stages.items()}
+    return Spent(read, written, 1000 * usd if price else None, milliseconds)
+
+
+def _bill(one: Outcome, count: Callable[[str], int], price: Price | None) -> tuple[int, int, float]:
+    """Tokens read and written for one question, and USD; 0 USD without a price."""
+    calls = [call for step in one.trace.steps for call in step.calls]
+    read = sum(
+        call.input_tokens + call.cache_write_tokens + call.cache_read_tokens for call in calls
+    )
+    if read:
+        usd = sum(after_call(price, call).usd for call in calls) if price else 0.0
+        return read, sum(call.output_tokens for call in calls), usd
+    context, answer = one.trace.context, one.trace.answer
+    read, written = context.tokens + count(one.trace.query.text), count(answer.text)
+    return read, written, before_call(price, read, written).usd if price else 0.0
 
 
 def _check(card: Scorecard) -> None:
     if not isinstance(card.kinds, dict) or not card.kinds or not card.values:
         raise ValueError("no question or no pipeline in it")
-    for by_metric in card.values.values():
+    if not all(isinstance(kind, str) for kind in card.kinds.values()):
+        raise ValueError("a kind is no text")
+    for name, by_metric in card.values.items():
+        if not by_metric.get("right"):
+            raise ValueError(f"{name!r} was judged on nothing")
         for metric, by_query in by_metric.items():
             for query_id, value in by_query.items():
                 _check_value(card, metric, query_id, value)
@@ -297,3 +310,5 @@ def _check_value(card: Scorecard, metric: str, query_id: str, value: Any) -> Non
         raise ValueError(f"{metric!r} of {query_id!r} is unknown")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{metric!r} of {query_id!r} is no number")
+    if abs(value) > 1:
+        raise ValueError(f"{metric!r} of {query_id!r} is {value}, beyond 1")

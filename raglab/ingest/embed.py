@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 BUNDLED = "all-MiniLM-L6-v2"
 BATCH = 32  # texts a forward pass
 FEW = 8  # texts that are encoded by one thread
+LONGEST_PIECE = 8  # bytes
 RECENT = 512  # queries whose encodings are remembered: some megabytes
 COUNTS = 8192  # texts whose lengths are
 SAVE_EVERY = 64  # texts between two writes to the cache: at most so many are lost to a kill
@@ -121,10 +122,14 @@ class SentenceEncoder:
 
     def count(self, text: str) -> int:
         """Word pieces in a text, however long it is. The last counts are remembered: a chunk is
-        counted again with every prompt that it is put into."""
+        counted again with every prompt that it is put into.
+
+        The encoder reads a word of more than 100 letters as one unknown piece.  A language model
+        does not: so eight bytes count as a piece at least, or a budget could be passed by one word.
+        """
         if text not in self._counts:
             found = len(self.tokenizer.encode(text, add_special_tokens=False).ids)
-            self._counts[text] = found
+            self._counts[text] = max(found, len(text.encode("utf-8", "replace")) // LONGEST_PIECE)
             if len(self._counts) > COUNTS:
                 self._counts.popitem(last=False)
         return self._counts[text]

@@ -24,6 +24,7 @@ from raglab.evaluate.attribution import (
     CUT,
     DROPPED,
     GOOD,
+    IGNORED,
     MERGED,
     NOWHERE,
     OVER,
@@ -56,7 +57,7 @@ ROAD = {
     "retrieved": (UNFOUND,),
     "fused": (UNFUSED,),
     "reranked": (DROPPED,),
-    "in prompt": (CUT, MERGED, OVER, SQUEEZED),
+    "in prompt": (CUT, MERGED, OVER, IGNORED, SQUEEZED),
     "answered": (REFUSED,),
     "right": (WRONG, UNCITED),
 }

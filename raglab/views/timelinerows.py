@@ -93,9 +93,10 @@ def _decided(step: Step, later: Sequence[Step], numbers: Mapping[str, int]) -> R
     then = _then(step.name, decision, later)
     # What a model wrote stands in quotes; a rule's reasons do not.
     wrote = bool(why) and any(why in " ".join(call.text.split()) for call in step.calls)
-    lacking = decision.text.split("\n") if kind == "falls" and decision.text else []
+    lacking = [part.name for part in decision.parts if kind == "falls" and not part.value]
     body = quoted(why) if wrote else block(folded(why)) if why else Markup("")
-    body += _parts([part for part in decision.parts if part.name not in numbers])
+    shown = [part for part in decision.parts if part.name not in numbers]
+    body += _parts([] if step.name == "grounded?" else shown)  # its parts are whole sentences
     for text in lacking:
         body += block(Markup("<del>{}</del>").format(cut(text)))  # whole in the draft above
     body += block(Markup('<b aria-hidden="true">→</b> {}').format(folded(then)), "margin-top:4px")
