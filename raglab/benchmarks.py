@@ -13,14 +13,8 @@ from raglab.ingest.corpus import read_beir
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
 from raglab.ingest.store import Say, open_index
-from raglab.lab import (
-    DATA,
-    default_chunker,
-    golden_questions,
-    read_corpus,
-    shipped,
-    store_name,
-)
+from raglab.lab import default_chunker, golden_questions, read_corpus, shipped, store_name
+from raglab.presets import DATA
 from raglab.types import Chunker, Document, Query, Question, RagLabError
 
 

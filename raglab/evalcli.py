@@ -87,7 +87,8 @@ def evaluate(
     from raglab.benchmarks import open_benchmark
     from raglab.evaluate.benchmark import compared, measured, runs
     from raglab.generations import GENERATIONS
-    from raglab.lab import SEARCHES, check_preset, default_encoder, preset_pipeline
+    from raglab.lab import default_encoder
+    from raglab.presets import SEARCHES, check_preset, preset_pipeline
 
     names = list(dict.fromkeys(([baseline] if baseline else []) + (presets or list(SEARCHES))))
     for name in names:

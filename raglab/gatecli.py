@@ -17,16 +17,9 @@ from raglab.evaluate.outcomes import asked
 from raglab.evaluate.rewriting import as_query
 from raglab.evaluate.scorecard import Scorecard, scorecard
 from raglab.generations import GENERATIONS
-from raglab.lab import (
-    DATA,
-    DEFAULT_PRESET,
-    check_preset,
-    corpus_index,
-    default_encoder,
-    golden_questions,
-    preset_pipeline,
-)
+from raglab.lab import corpus_index, default_encoder, golden_questions
 from raglab.llm import DEFAULT_MODEL
+from raglab.presets import DATA, DEFAULT_PRESET, check_preset, preset_pipeline
 from raglab.prices import read_price
 from raglab.terminal import inert
 from raglab.types import Question, RagLabError

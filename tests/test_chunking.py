@@ -21,8 +21,9 @@ from raglab.ingest.contextualize import (
 from raglab.ingest.index import Index
 from raglab.ingest.recursive import Recursive, sections
 from raglab.ingest.semantic import Semantic
-from raglab.lab import DATA, read_corpus, strategies
+from raglab.lab import read_corpus, strategies
 from raglab.llm import DEFAULT_MODEL
+from raglab.presets import DATA
 from raglab.prices import Price, blurb_cost, read_price
 from raglab.types import Chunker, Document, Evidence, Question, RagLabError
 

@@ -30,8 +30,9 @@ from raglab.control.router import (
     routing_prompt,
 )
 from raglab.evaluate.rewriting import as_query
-from raglab.lab import golden_questions, preset_pipeline
+from raglab.lab import golden_questions
 from raglab.pipeline import Pipeline
+from raglab.presets import preset_pipeline
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.rewrite import PassThrough, WithHistory
 from raglab.retrieve.unchanged import Unchanged

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from raglab import cli
 from raglab.evaluate.intervals import interval
 from raglab.evaluate.runs import read_run
-from raglab.lab import SEARCHES
+from raglab.presets import SEARCHES
 from raglab.types import RagLabError
 
 SHARED = os.environ["RAGLAB_CACHE"]

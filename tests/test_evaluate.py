@@ -33,8 +33,9 @@ from raglab.evaluate.metrics import (
 from raglab.evaluate.significance import compare, paired_randomisation
 from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.index import Index
-from raglab.lab import SEARCHES, golden_questions, open_lab, preset_pipeline
+from raglab.lab import golden_questions, open_lab
 from raglab.pipeline import Pipeline
+from raglab.presets import SEARCHES, preset_pipeline
 from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.sparse import BM25

@@ -26,10 +26,11 @@ from raglab.evaluate.rewriting import as_query
 from raglab.generations import GENERATIONS, with_model
 from raglab.ingest.cache import EmbeddingCache
 from raglab.ingest.embed import SentenceEncoder
-from raglab.lab import DATA, PRESETS, golden_questions, open_lab, preset_pipeline
+from raglab.lab import golden_questions, open_lab
 from raglab.learn import Progress
 from raglab.learn.progress import progress_file
 from raglab.pipeline import Pipeline
+from raglab.presets import DATA, PRESETS, preset_pipeline
 from raglab.recorder import Memo
 from raglab.statements import statements
 from raglab.trace import Trace

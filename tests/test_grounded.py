@@ -15,9 +15,10 @@ from raglab.answer.citations import MISQUOTED, UNCITED, UNKNOWN, UNQUOTED, UNREL
 from raglab.answer.generate import SYSTEM, PromptedGenerator, grounded_prompt
 from raglab.answer.grounded import prompt_tokens, read_answer, sources
 from raglab.answer.injection import Naive, injected, naive_prompt
-from raglab.lab import DATA, golden_questions
+from raglab.lab import golden_questions
 from raglab.llm import DEFAULT_MODEL, MODELS, ClaudeLLM, ReplayLLM, fence, listen, prompt_hash
 from raglab.pipeline import Pipeline
+from raglab.presets import DATA
 from raglab.prices import MILLION, Price, after_call, before_call, read_price
 from raglab.types import REFUSAL, Answer, Completion, Context, Query, RagLabError
 

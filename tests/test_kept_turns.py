@@ -14,8 +14,9 @@ from raglab.control.modular import Modular
 from raglab.control.router import ModelRouter
 from raglab.evaluate.rewriting import as_query
 from raglab.generations import with_model
-from raglab.lab import DATA, golden_questions, preset_pipeline
+from raglab.lab import golden_questions
 from raglab.pipeline import Pipeline
+from raglab.presets import DATA, preset_pipeline
 from raglab.replay import ReplayLLM, conversation_hash, prompt_hash
 from raglab.trace import Trace
 from raglab.types import Completion, Query, RagLabError, Readable

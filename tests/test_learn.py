@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from traces import a_trace
 
-from raglab.lab import evidence_for, golden_questions, preset_pipeline
+from raglab.lab import evidence_for, golden_questions
 from raglab.learn import (
     Attempt,
     Challenge,
@@ -42,6 +42,7 @@ from raglab.learn.lists import returned
 from raglab.learn.progress import progress_file
 from raglab.learn.why import why_above, widest
 from raglab.pipeline import Pipeline
+from raglab.presets import preset_pipeline
 from raglab.retrieve.chain import Chain
 from raglab.retrieve.diverse import MMR
 from raglab.retrieve.fuse import RRF

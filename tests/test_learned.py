@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.index import Index
-from raglab.lab import golden_questions, preset_pipeline, shipped_weights
+from raglab.lab import golden_questions
+from raglab.presets import preset_pipeline, shipped_weights
 from raglab.retrieve.dense import Dense
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.learned import Learned, Weights, train

@@ -29,7 +29,8 @@ from raglab.files import write_whole
 from raglab.ingest.chunk import WholeDocument
 from raglab.ingest.corpus import read_beir
 from raglab.ingest.index import Index
-from raglab.lab import DATA, default_encoder
+from raglab.lab import default_encoder
+from raglab.presets import DATA
 from raglab.retrieve.approximate import agreement, exponent, perturbed
 from raglab.retrieve.structures import Plan
 from raglab.types import RagLabError, Vectors

@@ -16,7 +16,7 @@ from raglab.evaluate.benchmark import Benchmark
 from raglab.files import write_whole
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
-from raglab.lab import DATA
+from raglab.presets import DATA
 
 SCIFACT = os.environ.get("RAGLAB_SCIFACT", "")
 

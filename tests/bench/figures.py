@@ -25,16 +25,9 @@ from raglab.evaluate.intervals import interval
 from raglab.evaluate.judge import OfflineJudge
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
-from raglab.lab import (
-    DATA,
-    corpus_index,
-    default_encoder,
-    golden_questions,
-    open_lab,
-    preset_pipeline,
-    read_corpus,
-)
+from raglab.lab import corpus_index, default_encoder, golden_questions, open_lab, read_corpus
 from raglab.pipeline import Pipeline
+from raglab.presets import DATA, preset_pipeline
 from raglab.retrieve.fuse import RRF
 from raglab.retrieve.sparse import BM25
 from raglab.types import Ranking, Readable

@@ -28,7 +28,7 @@ from raglab.evaluate.benchmark import Benchmark
 from raglab.evaluate.metrics import mean, ndcg, recall
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
-from raglab.lab import DATA
+from raglab.presets import DATA
 
 sys.path.insert(1, str(Path(__file__).with_suffix("")))
 

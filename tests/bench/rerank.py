@@ -25,7 +25,8 @@ from raglab.evaluate.intervals import interval
 from raglab.evaluate.significance import compare
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
-from raglab.lab import DATA, default_encoder, preset_pipeline
+from raglab.lab import default_encoder
+from raglab.presets import DATA, preset_pipeline
 from raglab.retrieve.learned import Learned, Weights, train
 from raglab.retrieve.rerank import LateInteraction
 from raglab.retrieve.signals import Signals

@@ -25,7 +25,7 @@ from raglab.evaluate.metrics import ndcg
 from raglab.ingest.compact import Compact
 from raglab.ingest.embed import SentenceEncoder
 from raglab.ingest.index import Index
-from raglab.lab import preset_pipeline
+from raglab.presets import preset_pipeline
 from raglab.retrieve.ranking import z_scores
 
 DEPTH = 50

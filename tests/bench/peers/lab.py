@@ -17,8 +17,8 @@ from timing import Contender, Search, Work, compared, given
 
 from raglab.evaluate.benchmark import search
 from raglab.ingest.embed import SentenceEncoder
-from raglab.lab import preset_pipeline
 from raglab.pipeline import Pipeline
+from raglab.presets import preset_pipeline
 from raglab.recorder import Memo
 from raglab.types import Encoding, Query, Readable
 
